@@ -1,0 +1,72 @@
+"""The contract of an algorithm: frozen hyper-parameters, explicit state, and a step that yields requests.
+
+Whoever drives a step performs its requests: ``network/mpi.py`` over MPI, one rank a node; ``network/lockstep.py`` for
+n virtual nodes in one process.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from mpi_opt.draws import Batches
+from mpi_opt.problems.base import Problem
+from mpi_opt.requests import Steps
+from mpi_opt.types import Vector
+
+
+class Info(NamedTuple):
+    """What one step did, for the metrics; never read back by an algorithm."""
+
+    synced: bool = False
+    """The step was a synchronisation index (SPARQ-SGD) or a round (master-worker)."""
+    fired: bool = False
+    """The node spoke at this synchronisation index."""
+    drift: float = 0.0
+    """|x - xhat|^2 at the trigger."""
+    threshold: float = 0.0
+    """The bound c_t eta_t^2 that ``drift`` was compared with."""
+    diverged: bool = False
+    """The node's vectors are no longer finite; it stays silent until the run ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What a node knows of its place.
+
+    Attributes
+    ----------
+    index, count : int
+        Node number i in 0..n-1, and n.
+    seed : int
+        Seed of the run.
+    weights : mapping of int to float
+        Row i of the mixing matrix W without its zeros, own weight ``w_ii`` included; keys ascending.
+    batches : Batches
+        The node's mini-batches.
+    """
+
+    index: int
+    count: int
+    seed: int
+    weights: Mapping[int, float]
+    batches: Batches
+
+
+class Algorithm(Protocol):
+    """A method. ``step`` and ``finish`` are generators of requests (section "requests" of docs)."""
+
+    def init(self, problem: Problem, x0: Vector) -> Any:
+        """Return the state before step 0; copies ``x0``."""
+        ...
+
+    def step(self, state: Any, problem: Problem, node: Node) -> Steps:
+        """Take one step: a generator that yields requests and returns ``(state, Info)``."""
+        ...
+
+    def finish(self, state: Any, problem: Problem, node: Node) -> Steps:
+        """Complete what is in flight before the model is read; returns ``(state, Info)``. Mostly yields nothing."""
+        ...
+
+    def model(self, state: Any) -> Vector:
+        """Return the node's current model, shape ``(d,)``: a view, to be copied by whoever keeps it."""
+        ...

@@ -1,0 +1,1 @@
+"""Steps that several methods share."""

@@ -1,0 +1,1 @@
+"""Readers, partitioning and built-in sets."""

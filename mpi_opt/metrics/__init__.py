@@ -1,0 +1,1 @@
+"""Recording, evaluation and the joined view."""

@@ -1,0 +1,1 @@
+"""What performs the requests of steps: over MPI, or in lockstep."""

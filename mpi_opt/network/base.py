@@ -1,0 +1,69 @@
+"""What performs the requests of steps, and what it counts while it does."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mpi_opt.network.collectives import Collectives
+from mpi_opt.requests import Steps
+from mpi_opt.types import Vector
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Running counts of one node since the start of the run. Bytes are those handed to MPI.
+
+    A message to three neighbours counts three times. A reduction counts the bytes a worker hands over for it; the
+    answer counts at the master, once for every other node.
+    """
+
+    rounds: int = 0
+    """Exchanges, averages and sums taken part in."""
+    messages: int = 0
+    """Non-empty messages handed over, per receiver."""
+    silences: int = 0
+    """Zero-byte messages handed over, per receiver."""
+    payload_bytes: int = 0
+    header_bytes: int = 0
+    floor_bits: float = 0.0
+    """Information-theoretic size of what was sent, per receiver."""
+    control_bytes: int = 0
+    """Stop decisions and other control, apart."""
+    evaluation_bytes: int = 0
+    """Models and figures moved for evaluation, apart."""
+    communicate_seconds: float = 0.0
+    """Packing, unpacking and posting."""
+    wait_seconds: float = 0.0
+    """Waiting for others."""
+
+
+class Network(Protocol):
+    """n nodes, of which this process carries ``local`` (one over MPI, all in lockstep)."""
+
+    @property
+    def nodes(self) -> int: ...
+    @property
+    def local(self) -> tuple[int, ...]: ...
+    @property
+    def traffic(self) -> Sequence[Traffic]: ...
+    @property
+    def collectives(self) -> Collectives: ...
+
+    def advance(self, steps: Sequence[Steps]) -> list[tuple[Any, Any]]:
+        """Drive one running step of each local node to its end, performing its requests; return their results."""
+        ...
+
+    def poke(self) -> None:
+        """Let messages in flight move on; cheap enough to be called between any two local steps."""
+        ...
+
+    def rotate(self, arrays: Sequence[Vector]) -> list[Vector]:
+        """Hand each local node's array to the next node (i to i+1 mod n) and return what came; counted as evaluation.
+
+        All arrays have one shape; the arrays given may be reused as the ones returned.
+        """
+        ...
+
+    def mean(self, arrays: Sequence[Vector]) -> Vector:
+        """Return the plain mean over all nodes, added in node order; counted as evaluation."""
+        ...

@@ -1,0 +1,1 @@
+"""What is minimised, on one shard. No rank is known here."""

@@ -1,0 +1,54 @@
+"""The contract of a problem: a smooth function of one flat vector, on one shard. No rank is known here.
+
+``f(x) = scale * sum_{j in shard} loss(x; row_j) + (l2 / 2) |weights of x|^2`` (intercept not penalised).
+With ``scale = n / N`` this is SPARQ-SGD's node function, ``F = (1/n) sum_i f_i`` for unequal shards too; with
+``scale = 1 / N_i`` it is LocalNewton's local mean. A shard may have no rows.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from mpi_opt.types import Indices, Vector
+
+
+class Figures(NamedTuple):
+    """Sums over the rows of one shard at one model; sums over shards add up to the global figures."""
+
+    loss: float
+    """Sum of the losses, unscaled and without the l2 term."""
+    wrong: int
+    """Rows predicted wrongly (classification; 0 for regression)."""
+    rows: int
+
+
+class Problem(Protocol):
+    """One node's function. All vectors are float64 of shape ``(dim,)``."""
+
+    @property
+    def dim(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+
+    def value(self, x: Vector) -> float:
+        """Return f(x)."""
+        ...
+
+    def gradient(self, x: Vector, out: Vector | None = None) -> Vector:
+        """Return the gradient of f at x, written to ``out`` where given."""
+        ...
+
+    def sampled_gradient(self, x: Vector, rows: Indices | None, out: Vector | None = None) -> Vector:
+        """Return the gradient with the row sum replaced by ``(N_i / len(rows)) * sum over rows``; ``None``: all rows."""
+        ...
+
+    def hvp_at(self, x: Vector) -> Callable[[Vector], Vector]:
+        """Return the map v -> (Hessian of f at x) v; the curvature at x is computed once."""
+        ...
+
+    def figures(self, x: Vector) -> Figures:
+        """Return loss sum, errors and rows of the shard at x, for evaluation."""
+        ...
+
+    def penalty(self, x: Vector) -> float:
+        """Return ``(l2 / 2) |weights of x|^2``."""
+        ...

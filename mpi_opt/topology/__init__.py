@@ -1,0 +1,1 @@
+"""Graphs, mixing matrices, their spectrum and the admissible consensus rate. No MPI is known here."""

@@ -1,0 +1,18 @@
+"""Array types shared by every room of the house."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Vector: TypeAlias = npt.NDArray[np.float64]
+"""A float64 array; its shape is stated where it is used (mostly ``(d,)``)."""
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+"""A contiguous uint8 buffer, as handed to MPI."""
+
+Indices: TypeAlias = npt.NDArray[np.int64]
+"""Row or coordinate numbers, 0-based."""
+
+Features: TypeAlias = Any
+"""A feature matrix: C-ordered float64 ``ndarray`` or ``scipy.sparse.csr_array``, shape ``(rows, features)``."""
