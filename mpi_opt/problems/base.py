@@ -38,7 +38,7 @@ class Problem(Protocol):
         ...
 
     def sampled_gradient(self, x: Vector, rows: Indices | None, out: Vector | None = None) -> Vector:
-        """Return the gradient with the row sum replaced by ``(N_i / len(rows)) * sum over rows``; ``None``: all rows."""
+        """Return the gradient with the row sum replaced by ``(N_i / len(rows)) * (sum over rows)``; None: all rows."""
         ...
 
     def hvp_at(self, x: Vector) -> Callable[[Vector], Vector]:
