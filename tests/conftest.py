@@ -1,0 +1,111 @@
+"""What every test can ask for, and what the whole session keeps to.
+
+- One BLAS thread: ranks share cores, and several threads would change the bits of a sum.
+- Tests that ask for ``datasets`` are marked ``data``, those that ask for ``mpirun`` or lie in ``tests/mpi`` ``mpi``.
+- Skipped tests are listed with their reasons at the end; with ``CI`` set, none of these two kinds may be skipped.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from support.mpirun import find_launcher
+from support.mpirun import mpirun as run_ranks
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_name] = "1"  # nothing above imports numpy
+
+_ROOT = Path(__file__).resolve().parents[1]
+_IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
+_NEVER_SKIPPED_IN_CI = ("data", "mpi")
+_forbidden: list[str] = []
+
+# No deadline: machines are shared. In CI the same examples each time, so that a red run can be repeated.
+settings.register_profile("house", deadline=None, derandomize=_IN_CI, database=None, print_blob=True)
+settings.load_profile("house")
+
+
+def find_datasets() -> Path | None:
+    """Return ``$MPI_OPT_DATASETS``, else ``data/raw``, else ``../shared/datasets`` beside the checkout, else None."""
+    chosen = os.environ.get("MPI_OPT_DATASETS")
+    places = [Path(chosen)] if chosen else [_ROOT / "data" / "raw", _ROOT.parent / "shared" / "datasets"]
+    return next((place for place in places if place.is_dir() and any(place.iterdir())), None)
+
+
+@pytest.fixture(scope="session")
+def datasets() -> Path:
+    """Folder of the real data sets; the test is skipped where there is none."""
+    folder = find_datasets()
+    if folder is None:
+        pytest.skip("no data sets: set MPI_OPT_DATASETS, or fill data/raw (see data/README.md)")
+    return folder.resolve()
+
+
+@pytest.fixture(scope="session")
+def mpirun():
+    """``support.mpirun.mpirun``; the test is skipped where there is no ``mpiexec``."""
+    if find_launcher() is None:
+        pytest.skip("no mpiexec: pip install '.[mpi]', or set MPI_OPT_MPIEXEC")
+    return run_ranks
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_blas_thread() -> Iterator[None]:
+    """Also for libraries that were loaded before this file."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark by what a test uses, before ``-m`` selects."""
+    ranks = _ROOT / "tests" / "mpi"
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        if "datasets" in fixtures:
+            item.add_marker("data")
+        if "mpirun" in fixtures or item.path.is_relative_to(ranks):
+            item.add_marker("mpi")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item):
+    """Remember which skips CI must not accept."""
+    report = yield
+    marked = any(item.get_closest_marker(name) for name in _NEVER_SKIPPED_IN_CI)
+    if _IN_CI and marked and report.skipped and not hasattr(report, "wasxfail"):
+        _forbidden.append(item.nodeid)
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Turn a session with forbidden skips red."""
+    if _forbidden and exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List what did not run, and why."""
+    skipped = [(report.nodeid, _reason(report)) for report in terminalreporter.stats.get("skipped", [])]
+    listed = [(name, reason) for name, reason in skipped if "benchmark" not in reason]
+    if len(listed) < len(skipped):
+        terminalreporter.write_line(f"{len(skipped) - len(listed)} benchmarks not run (make bench)")
+    if listed:
+        terminalreporter.section("skipped tests")
+        for (name, reason), count in Counter(listed).items():
+            terminalreporter.write_line(f"{name}: {reason}" + (f" ({count} times)" if count > 1 else ""))
+    if _forbidden:
+        terminalreporter.section("skipped, but CI must run them", red=True)
+        for name in _forbidden:
+            terminalreporter.write_line(name)
+
+
+def _reason(report: pytest.TestReport) -> str:
+    place = report.longrepr
+    text = place[2] if isinstance(place, tuple) else str(place)
+    return text.removeprefix("Skipped: ")
