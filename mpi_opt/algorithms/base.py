@@ -43,6 +43,8 @@ class Node:
         Row i of the mixing matrix W without its zeros, own weight ``w_ii`` included; keys ascending.
     batches : Batches
         The node's mini-batches.
+    scratch : pair of ndarray, each shape (d,)
+        Work space of a step, allocated once; lockstep shares it among all nodes, so its contents are lost at a yield.
     """
 
     index: int
@@ -50,10 +52,16 @@ class Node:
     seed: int
     weights: Mapping[int, float]
     batches: Batches
+    scratch: tuple[Vector, Vector]
 
 
 class Algorithm(Protocol):
-    """A method. ``step`` and ``finish`` are generators of requests (section "requests" of docs)."""
+    """A method: a frozen dataclass of hyper-parameters. ``step`` and ``finish`` are generators of requests."""
+
+    @property
+    def batch(self) -> int | None:
+        """Rows a node and step; ``None`` for the whole shard."""
+        ...
 
     def init(self, problem: Problem, x0: Vector) -> Any:
         """Return the state before step 0; copies ``x0``."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mpi_opt.compression.base import Size
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.requests import Steps
 from mpi_opt.types import Vector
@@ -36,6 +37,30 @@ class Traffic:
     wait_seconds: float = 0.0
     """Waiting for others."""
 
+    def count(self, size: Size, receivers: int, floor_bits: float) -> None:
+        """Count one message handed over once for each of ``receivers``."""
+        self.messages += receivers
+        self.header_bytes += size.header * receivers
+        self.payload_bytes += size.payload * receivers
+        self.floor_bits += floor_bits * receivers
+
+    def count_reduction(self, nbytes: int, node: int, nodes: int) -> None:
+        """Count one reduction of ``nbytes`` to the master (node 0) and its answer to all others."""
+        self.rounds += 1
+        sent = _reduction_messages(node, nodes)
+        self.messages += sent
+        self.payload_bytes += sent * nbytes
+        self.floor_bits += 8.0 * sent * nbytes
+
+    def count_evaluation(self, nbytes: int, node: int, nodes: int) -> None:
+        """Count one reduction that serves evaluation, apart."""
+        self.evaluation_bytes += _reduction_messages(node, nodes) * nbytes
+
+
+def _reduction_messages(node: int, nodes: int) -> int:
+    """Messages a node hands over in a reduction to node 0 and back: one a worker, one to each worker by the master."""
+    return 1 if node else nodes - 1
+
 
 class Network(Protocol):
     """n nodes, of which this process carries ``local`` (one over MPI, all in lockstep)."""
@@ -57,6 +82,18 @@ class Network(Protocol):
         """Let messages in flight move on; cheap enough to be called between any two local steps."""
         ...
 
+    def control_start(self, flags: Vector) -> None:
+        """Start a nonblocking reduction of this process's control flags, float64 ``(m,)``; the largest wins."""
+        ...
+
+    def control_finish(self) -> Vector:
+        """Complete the reduction last started and return the reduced flags, the same everywhere."""
+        ...
+
+    def share(self, arrays: Sequence[Vector]) -> list[dict[int, Vector]]:
+        """Return, for each local node, what its graph neighbours hold; counted as evaluation. For checks."""
+        ...
+
     def rotate(self, arrays: Sequence[Vector]) -> list[Vector]:
         """Hand each local node's array to the next node (i to i+1 mod n) and return what came; counted as evaluation.
 
@@ -66,4 +103,8 @@ class Network(Protocol):
 
     def mean(self, arrays: Sequence[Vector]) -> Vector:
         """Return the plain mean over all nodes, added in node order; counted as evaluation."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is held (requests, communicators); the network must not be used afterwards."""
         ...

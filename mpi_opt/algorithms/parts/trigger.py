@@ -1,0 +1,57 @@
+"""The event trigger of SPARQ-SGD: does a node's model differ enough from what its neighbours believe?"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from mpi_opt.schedules import FiringRate
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerMemory:
+    """What the trigger remembers between synchronisations (part of the state, so of a checkpoint)."""
+
+    silent: int = 0
+    """Synchronisations since the node last spoke."""
+    log_level: float | None = None
+    """log c of the firing-rate controller; ``None`` before the first non-zero drift."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """Fire if ``|x - xhat|^2 > c_t eta_t^2`` (arXiv 1910.14280, Algorithm 1, line 8), or after a long silence.
+
+    Parameters
+    ----------
+    threshold : callable or FiringRate
+        c_t by step number, or a controller that moves log c by ``gain (fired - target)`` at each synchronisation,
+        which drives the long-run share of firings to ``target`` whatever the scale of the gradients.
+    longest_silence : int or None
+        A node that was silent for ``longest_silence - 1`` synchronisations fires at the next.
+    """
+
+    threshold: Callable[[int], float] | FiringRate
+    longest_silence: int | None = None
+
+    def decide(self, drift: float, t: int, eta: float, memory: TriggerMemory) -> tuple[bool, float, TriggerMemory]:
+        """Return whether to fire, the bound ``c_t eta_t^2``, and the new memory. ``drift`` is |x - xhat|^2, finite."""
+        overdue = self.longest_silence is not None and memory.silent + 1 >= self.longest_silence
+        if not isinstance(self.threshold, FiringRate):
+            bound = self.threshold(t) * eta**2
+            fired = drift > bound or overdue
+            return fired, bound, replace(memory, silent=0 if fired else memory.silent + 1)
+
+        rate, log_level = self.threshold, memory.log_level
+        if log_level is None and rate.initial is not None:
+            log_level = math.log(rate.initial)
+        if log_level is None:
+            # Nothing is known of the scale yet: the first drift sets it, and the node introduces itself.
+            fired, bound = drift > 0 or overdue, 0.0
+            if drift > 0 and eta > 0:
+                log_level = math.log(drift) - 2 * math.log(eta)
+        else:
+            bound = math.exp(log_level) * eta**2
+            fired = drift > bound or overdue
+        if log_level is not None:
+            log_level += rate.gain * (fired - rate.target)
+        return fired, bound, TriggerMemory(0 if fired else memory.silent + 1, log_level)

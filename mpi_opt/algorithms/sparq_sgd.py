@@ -1,0 +1,176 @@
+"""SPARQ-SGD: Singh, Data, George, Diggavi 2019, arXiv 1910.14280, Algorithm 1, seen from node i.
+
+| paper             | here             | shape | meaning                                                      |
+|-------------------|------------------|-------|--------------------------------------------------------------|
+| x_i               | ``x``            | (d,)  | iterate                                                      |
+| xhat_i            | ``x_hat``        | (d,)  | what the neighbours believe x_i to be; starts at 0           |
+| sum_j w_ij xhat_j | ``mix``          | (d,)  | all that is kept of the neighbours (and i itself)            |
+| eta_t             | ``step_size``    |       | step size schedule                                           |
+| c_t               | ``trigger``      |       | threshold schedule or controller, longest silence            |
+| H                 | ``sync_every``   |       | t + 1 in I_T when ``(t + 1) % H == 0``                       |
+| gamma             | ``consensus_rate`` |     | consensus step size in (0, 1]                                |
+| C                 | ``compressor``   |       | compression operator                                         |
+| v, beta           | ``momentum``     | (d,)  | Nesterov momentum of SQuARM-SGD, arXiv 2005.07041            |
+
+Deviations: one running sum ``mix`` instead of a copy xhat_j for each neighbour (the same sequence, since W is fixed);
+a bound on silence; the overlapped form, in which a round's messages are applied one synchronisation later, own and
+neighbours' alike, so that the network mean is kept.
+
+Presets of this engine: CHOCO-SGD (H = 1, c = 0), D-PSGD (C = identity, c = 0, gamma = 1), SQuARM-SGD (momentum).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mpi_opt.algorithms.base import Info, Node
+from mpi_opt.algorithms.parts.descent import descend, local_gradient
+from mpi_opt.algorithms.parts.gossip import absorb, pull
+from mpi_opt.algorithms.parts.replicas import Replicas
+from mpi_opt.algorithms.parts.trigger import Trigger, TriggerMemory
+from mpi_opt.algorithms.parts.weighted_mean import WeightedMean
+from mpi_opt.compression.base import Compressor, Message
+from mpi_opt.draws import Key, Purpose
+from mpi_opt.errors import DivergedError
+from mpi_opt.problems.base import Problem
+from mpi_opt.requests import Collect, Exchange, Post, Steps
+from mpi_opt.types import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Exactly what step t needs. Arrays are owned by the step and updated in place."""
+
+    t: int
+    x: Vector
+    x_hat: Vector
+    mix: Vector
+    momentum: Vector | None
+    trigger: TriggerMemory
+    weighted: WeightedMean | None
+    pending: Message | None = None
+    """Own message in flight (overlapped form)."""
+    replicas: Replicas | None = None
+    """One copy of xhat_j a neighbour, kept only in check mode."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SparqSGD:
+    """Decentralized SGD with local steps, an event trigger and compressed differences.
+
+    Parameters
+    ----------
+    step_size : callable
+        eta_t by step number.
+    trigger : Trigger
+        When a node speaks.
+    compressor : Compressor
+        C.
+    consensus_rate : float
+        gamma in (0, 1].
+    sync_every : int
+        H >= 1.
+    batch : int or None
+        Rows a step; ``None`` takes the whole shard.
+    beta : float
+        Nesterov momentum in [0, 1); 0 is plain SGD.
+    overlap : bool
+        Complete an exchange one synchronisation later, behind the local steps.
+    weighted_offset : float or None
+        ``a`` of the (a + t)^2 average of the iterates, which then is the model; ``None`` keeps the last iterate.
+    check : bool
+        Keep the neighbours' estimates one by one, for comparison with their owners.
+    """
+
+    step_size: Callable[[int], float]
+    trigger: Trigger
+    compressor: Compressor
+    consensus_rate: float
+    sync_every: int = 1
+    batch: int | None = None
+    beta: float = 0.0
+    overlap: bool = False
+    weighted_offset: float | None = None
+    check: bool = False
+
+    def init(self, problem: Problem, x0: Vector) -> State:
+        """Return the state before step 0: x = x0, xhat = 0."""
+        d = problem.dim
+        return State(
+            t=0,
+            x=x0.copy(),
+            x_hat=np.zeros(d),
+            mix=np.zeros(d),
+            momentum=np.zeros(d) if self.beta else None,
+            trigger=TriggerMemory(),
+            weighted=None if self.weighted_offset is None else WeightedMean(self.weighted_offset, np.zeros(d)),
+            replicas=Replicas({}) if self.check else None,
+        )
+
+    def step(self, state: State, problem: Problem, node: Node) -> Steps:
+        """Take step t: a local SGD step, and a synchronisation when t + 1 is a sync index."""
+        t, x, eta = state.t, state.x, self.step_size(state.t)
+        if state.weighted is not None:
+            state.weighted.add(x, t, node.scratch[0])
+        descend(x, local_gradient(x, t, problem, node), eta, state.momentum, self.beta, node.scratch[1])
+        if (t + 1) % self.sync_every:
+            return replace(state, t=t + 1), Info()
+        if self.overlap:
+            return (yield from self._sync_overlapped(state, eta, node))
+        return (yield from self._sync(state, eta, node))
+
+    def _sync(self, state: State, eta: float, node: Node) -> Steps:
+        r = (state.t + 1) // self.sync_every - 1
+        q, memory, info = self._speak(state, eta, node, r)
+        inbox = yield Exchange(q, r)
+        absorb(state.x_hat, state.mix, q, inbox, node)
+        if state.replicas is not None:
+            state.replicas.absorb(inbox)
+        pull(state.x, state.x_hat, state.mix, self.consensus_rate, node.scratch[0])
+        return replace(state, t=state.t + 1, trigger=memory), info
+
+    def _sync_overlapped(self, state: State, eta: float, node: Node) -> Steps:
+        r = (state.t + 1) // self.sync_every - 1
+        if r > 0:
+            yield from self._land(state, node, r - 1)
+        q, memory, info = self._speak(state, eta, node, r)
+        yield Post(q, r)
+        return replace(state, t=state.t + 1, trigger=memory, pending=q), info
+
+    def _land(self, state: State, node: Node, r: int) -> Steps:
+        """Complete round ``r``: own and neighbours' messages together, then the consensus step."""
+        inbox = yield Collect(r)
+        absorb(state.x_hat, state.mix, state.pending, inbox, node)
+        if state.replicas is not None:
+            state.replicas.absorb(inbox)
+        pull(state.x, state.x_hat, state.mix, self.consensus_rate, node.scratch[0])
+
+    def _speak(self, state: State, eta: float, node: Node, r: int) -> tuple[Message | None, TriggerMemory, Info]:
+        """Compare x with xhat; return q_i (or None for silence), the trigger's memory, and what happened."""
+        difference = node.scratch[0]
+        np.subtract(state.x, state.x_hat, out=difference)
+        drift = float(difference @ difference)
+        if not math.isfinite(drift):
+            return None, state.trigger, Info(synced=True, drift=drift, diverged=True)
+        fired, bound, memory = self.trigger.decide(drift, state.t, eta, state.trigger)
+        if not fired:
+            return None, memory, Info(synced=True, drift=drift, threshold=bound)
+        try:
+            q = self.compressor.compress(difference, Key(node.seed, node.index, Purpose.COMPRESSION, r))
+        except DivergedError:
+            return None, state.trigger, Info(synced=True, drift=drift, threshold=bound, diverged=True)
+        return q, memory, Info(synced=True, fired=True, drift=drift, threshold=bound)
+
+    def finish(self, state: State, problem: Problem, node: Node) -> Steps:
+        """Complete the exchange in flight, if there is one."""
+        rounds = state.t // self.sync_every
+        if self.overlap and rounds:
+            yield from self._land(state, node, rounds - 1)
+            state = replace(state, pending=None)
+        return state, Info()
+
+    def model(self, state: State) -> Vector:
+        """Return x, or the weighted mean of the iterates where that is the output."""
+        return state.x if state.weighted is None or not state.weighted.total else state.weighted.mean
