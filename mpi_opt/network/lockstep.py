@@ -12,7 +12,7 @@ import numpy as np
 from mpi_opt.compression.base import Codec, Message
 from mpi_opt.network.base import Traffic
 from mpi_opt.network.collectives import Solo
-from mpi_opt.requests import Average, Collect, Exchange, Inbox, Post, Request, Steps, Sum
+from mpi_opt.requests import Average, Collect, Exchange, Inbox, Post, Steps, Sum
 from mpi_opt.types import Vector
 
 
@@ -35,81 +35,101 @@ class Lockstep:
         self.collectives = Solo()
         self._codec = codec
         self._buffer = np.empty(codec.max_bytes if codec else 0, dtype=np.uint8)
+        self._wire: list[Message | None] = [None] * self.nodes
         self._posted: list[Inbox] | None = None
+        self._total = np.empty(0)
+        self._weight = 0.0
         self._control = np.zeros(0)
-        self._perform: dict[type, Callable[[list[Any]], Sequence[Any]]] = {
-            Exchange: self._exchange,
-            Post: self._post,
-            Collect: self._collect,
-            Average: self._average,
-            Sum: self._sum,
+        self._kinds: dict[type, tuple[Callable[[int, Any], None], Callable[[], Sequence[Any]]]] = {
+            Exchange: (self._take_message, self._deliver),
+            Post: (self._take_message, self._post),
+            Collect: (self._take_nothing, self._collect),
+            Average: (self._fold_weighted, self._divide),
+            Sum: (self._fold, self._give_sum),
         }
 
     def advance(self, steps: Sequence[Steps]) -> list[tuple[Any, Any]]:
-        """Drive the nodes' running steps to their end, performing their requests together."""
+        """Drive the nodes' running steps to their end, performing their requests together.
+
+        A request is taken in before the next node moves: nodes share their work arrays, and a reduction is folded
+        node by node, so that a thousand nodes need one vector for it.
+        """
         results: list[Any] = [None] * self.nodes
         answers: Sequence[Any] = [None] * self.nodes
         while True:
-            requests: list[Request] = []
+            asked, kind = 0, None
             for i, step in enumerate(steps):
                 try:
-                    requests.append(step.send(answers[i]))
+                    request = step.send(answers[i])
                 except StopIteration as end:
                     results[i] = end.value
-            if not requests:
+                    continue
+                if asked != i or (kind is not None and type(request) is not kind):
+                    raise RuntimeError(f"nodes disagree: node {i} asks for {type(request).__name__}, earlier ones not")
+                kind = type(request)
+                self._kinds[kind][0](i, request)
+                asked += 1
+            if kind is None:
                 return results
-            kinds = {type(request) for request in requests}
-            if len(requests) != self.nodes or len(kinds) != 1:
-                names = sorted(kind.__name__ for kind in kinds)
-                raise RuntimeError(f"nodes disagree: {len(requests)} of {self.nodes} ask, for {names}")
-            answers = self._perform[kinds.pop()](requests)
+            if asked != self.nodes:
+                raise RuntimeError(f"nodes disagree: {asked} of {self.nodes} ask for {kind.__name__}")
+            answers = self._kinds[kind][1]()
 
-    def _exchange(self, requests: list[Exchange | Post]) -> list[Inbox]:
-        wire = [self._through_the_wire(i, request) for i, request in enumerate(requests)]
-        return [tuple((j, q) for j in around if (q := wire[j]) is not None) for around in self.neighbours]
-
-    def _through_the_wire(self, sender: int, request: Exchange | Post) -> Message | None:
-        """Return what the neighbours of ``sender`` read off the wire, and count what was handed over."""
+    def _take_message(self, sender: int, request: Exchange | Post) -> None:
+        """Put one node's message through the wire, and count what was handed over."""
         degree, traffic, q = len(self.neighbours[sender]), self.traffic[sender], request.message
         traffic.rounds += 1
+        self._wire[sender] = None
         if q is None:
             traffic.silences += degree
-            return None
+            return
         if self._codec is None:
             raise RuntimeError("this network was built without a codec")
         size = self._codec.encode(q, self._buffer)
         traffic.count(size, degree, q.floor_bits())
-        return self._codec.decode(self._buffer[: size.header + size.payload], sender, request.round)
+        self._wire[sender] = self._codec.decode(self._buffer[: size.header + size.payload], sender, request.round)
 
-    def _post(self, requests: list[Exchange | Post]) -> list[None]:
-        self._posted = self._exchange(requests)
+    def _deliver(self) -> list[Inbox]:
+        wire = self._wire
+        return [tuple((j, q) for j in around if (q := wire[j]) is not None) for around in self.neighbours]
+
+    def _post(self) -> list[None]:
+        self._posted = self._deliver()
         return [None] * self.nodes
 
-    def _collect(self, requests: list[Collect]) -> list[Inbox]:
+    def _take_nothing(self, node: int, request: Collect) -> None:
         if self._posted is None:
-            raise RuntimeError(f"nothing was posted for round {requests[0].round}")
-        inboxes, self._posted = self._posted, None
+            raise RuntimeError(f"node {node} collects round {request.round}, but nothing was posted")
+
+    def _collect(self) -> list[Inbox]:
+        inboxes, self._posted = self._posted or [], None
         return inboxes
 
-    def _average(self, requests: list[Average]) -> list[Vector]:
-        total, weights = requests[0].vector * requests[0].weight, requests[0].weight
-        for request in requests[1:]:
-            total += request.vector * request.weight
-            weights += request.weight
-        total /= weights
-        self._count_reduction(8 * (total.size + 1))
-        return [total] * self.nodes
+    def _fold_weighted(self, node: int, request: Average) -> None:
+        term = request.vector * request.weight
+        if node == 0:
+            self._total, self._weight = term, request.weight
+        else:
+            self._total += term
+            self._weight += request.weight
 
-    def _sum(self, requests: list[Sum]) -> list[Vector]:
-        total = requests[0].array.copy()
-        for request in requests[1:]:
-            total += request.array
-        self._count_reduction(8 * total.size)
-        return [total] * self.nodes
+    def _divide(self) -> list[Vector]:
+        self._total /= self._weight
+        return self._reduced(8 * (self._total.size + 1))
 
-    def _count_reduction(self, nbytes: int) -> None:
+    def _fold(self, node: int, request: Sum) -> None:
+        if node == 0:
+            self._total = request.array.copy()
+        else:
+            self._total += request.array
+
+    def _give_sum(self) -> list[Vector]:
+        return self._reduced(self._total.nbytes)
+
+    def _reduced(self, nbytes: int) -> list[Vector]:
         for i, traffic in enumerate(self.traffic):
             traffic.count_reduction(nbytes, i, self.nodes)
+        return [self._total] * self.nodes
 
     def control_start(self, flags: Vector) -> None:
         """Start a reduction of control flags (largest wins)."""

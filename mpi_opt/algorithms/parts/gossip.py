@@ -23,8 +23,9 @@ def absorb(x_hat: Vector, mix: Vector, own: Message | None, inbox: Inbox, node: 
 
 
 def pull(x: Vector, x_hat: Vector, mix: Vector, gamma: float, spare: Vector) -> None:
-    """Take the consensus step ``x += gamma (mix - xhat)`` in place; rows of W sum to 1, so this is
-    ``gamma sum_j w_ij (xhat_j - xhat_i)``.
+    """Take the consensus step ``x += gamma (mix - xhat)`` in place.
+
+    Rows of W sum to 1, so this adds ``gamma sum_j w_ij (xhat_j - xhat_i)``.
     """
     spare[:] = mix
     spare -= x_hat

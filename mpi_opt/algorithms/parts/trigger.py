@@ -1,4 +1,4 @@
-"""The event trigger of SPARQ-SGD: does a node's model differ enough from what its neighbours believe?"""
+"""The event trigger of SPARQ-SGD: it tells whether a node has moved enough from what its neighbours believe."""
 
 import math
 from collections.abc import Callable

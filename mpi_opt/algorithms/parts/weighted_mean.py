@@ -1,4 +1,4 @@
-"""The iterate average of the convergence theorems: weights (a + t)^2 (Singh et al. 2019, arXiv 1910.14280, Theorem 1)."""
+"""The theorems' average of the iterates, weights (a + t)^2 (Singh et al. 2019, arXiv 1910.14280, Theorem 1)."""
 
 from dataclasses import dataclass
 
