@@ -1,4 +1,4 @@
-"""The a9a anchor: figures of an implementation outside this repository, which the twins must meet before they judge others.
+"""The a9a anchor: figures of an outside implementation, which the twins must meet before they judge others.
 
 Four contiguous shards, full batch, step 0.5, H = 5, SignTopK 12, gamma 0.2, ring with Metropolis weights, l2 = 1/N, no
 intercept, 200 steps from zero. a9a has exactly tied columns, so objectives are compared, not iterates.
@@ -9,7 +9,6 @@ intercept, 200 steps from zero. a9a has exactly tied columns, so objectives are 
 import sys
 
 import numpy as np
-
 from twins import compressors, setting, sparq_matrix, sparq_ordered
 
 EXPECTED = {  # threshold c: (F(x_i) of the four nodes, firings among the 160 node-syncs)

@@ -49,7 +49,7 @@ def polynomial(c0, eps):
 
 
 def stepwise(start, increase, every, until=None):
-    """Return the threshold that begins at ``start`` and grows by ``increase`` every ``every`` steps, up to ``until``."""
+    """Return the threshold ``start``, raised by ``increase`` after every ``every`` steps, up to step ``until``."""
     return lambda t: start + increase * ((t if until is None else min(t, until)) // every)
 
 

@@ -1,8 +1,8 @@
-"""SPARQ-SGD in matrix form (arXiv 1910.14280, section 1.1 of it restated; SQuARM-SGD, arXiv 2005.07041, for momentum).
+"""SPARQ-SGD in matrix form (arXiv 1910.14280; with momentum SQuARM-SGD, arXiv 2005.07041).
 
-All nodes are one array: row i of ``X`` is x_i, row i of ``Xhat`` what the neighbours believe x_i to be, ``W`` the mixing
-matrix. Gossip is ``X + gamma (W Xhat - Xhat)``: no running sums, no messages. Agrees with a correct implementation to
-rounding, which gossip amplifies: compare over some 100 steps.
+All nodes are one array: row i of ``X`` is x_i, row i of ``Xhat`` what the neighbours believe x_i to be, ``W`` the
+mixing matrix. Gossip is ``X + gamma (W Xhat - Xhat)``: no running sums, no messages. It agrees with a correct
+implementation to rounding, which gossip amplifies: compare over some 100 steps.
 """
 
 from typing import NamedTuple
@@ -13,8 +13,8 @@ import numpy as np
 class Run(NamedTuple):
     """What happened: ``X[t]`` the iterates before step t, (steps + 1, n, d); ``fired`` (syncs, n); ``final`` (n, d).
 
-    ``final`` differs from ``X[-1]`` only in the overlapped form, where what is in flight arrives before the model is read.
-    ``Xhat`` belongs to ``final``.
+    ``final`` differs from ``X[-1]`` only in the overlapped form, where what is in flight arrives before the model is
+    read. ``Xhat`` belongs to ``final``.
     """
 
     X: np.ndarray
@@ -135,7 +135,7 @@ def average(run):
 
 
 def weighted(run, a):
-    """Return the model of ``output = "weighted"``: weights (a + t)^2 on the mean iterate before step t, t = 0..T - 1."""
+    """Return the model of ``output = "weighted"``: weights (a + t)^2 on the mean iterate before step t < T."""
     weights = (a + np.arange(len(run.X) - 1.0)) ** 2
     return np.tensordot(weights, run.X[:-1].mean(axis=1), axes=1) / weights.sum()
 

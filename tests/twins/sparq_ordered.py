@@ -1,9 +1,10 @@
-"""SPARQ-SGD node by node, adding in the order in which the package promises to add: the same bits, for thousands of steps.
+"""SPARQ-SGD node by node, adding in the order the package promises: the same bits, for thousands of steps.
 
-The order: the local step is ``x - eta g`` (with momentum ``v = beta v + g``, then ``x - eta (beta v + g)``); the trigger
-compares the dot product of the drift with itself with ``c eta**2``; a node's own message is added to its xhat; messages
-are added to ``mix_i = sum_j w_ij xhat_j`` in ascending sender order, one's own in its place; then
-``x + gamma (mix - xhat)``. Arguments are those of `sparq_matrix.sparq`, with ``weights`` (one dict a node, ascending) for W.
+The order: the local step is ``x - eta g`` (with momentum ``v = beta v + g``, then ``x - eta (beta v + g)``); the
+trigger compares the dot product of the drift with itself with ``c eta**2``; a node's own message is added to its xhat;
+messages are added to ``mix_i = sum_j w_ij xhat_j`` in ascending sender order, one's own in its place; then
+``x + gamma (mix - xhat)``. Arguments are those of `sparq_matrix.sparq`, with ``weights`` (one dict a node, ascending)
+for W.
 """
 
 import math
