@@ -1,0 +1,82 @@
+"""Whether labels fit a loss: those of a data set as read, and those of a shard as mapped."""
+
+import numpy as np
+
+from mpi_opt.errors import DataError
+from mpi_opt.problems.losses import Kind, Labels
+
+_SHOWN = 8
+
+
+def check_label_set(kind: Kind, distinct: Labels, loss: str) -> None:
+    """Check the distinct labels of a whole data set as they stand in the file, before they are mapped.
+
+    Parameters
+    ----------
+    kind : {"binary", "classes", "real"}
+        What the loss takes.
+    distinct : ndarray, shape (labels,)
+        Every label of the file, at least once.
+    loss : str
+        Its name, for the message.
+
+    Raises
+    ------
+    DataError
+        Not two labels for "binary"; fewer than two, or one that is not a whole number, for "classes"; one that is
+        not finite for any. Names the labels found and what the loss needs.
+    """
+    number = np.unique(distinct).size
+    fits = bool(np.isfinite(distinct).all())
+    if kind == "binary":
+        fits = fits and number == 2
+        needed = "exactly two labels"
+    elif kind == "classes":
+        fits = fits and number >= 2 and bool((distinct == np.floor(distinct)).all())
+        needed = "two or more labels, whole numbers"
+    else:
+        needed = "finite numbers"
+    if not fits:
+        raise DataError(f"labels do not fit the loss {loss}: found {found(distinct)}; needed: {needed}")
+
+
+def check_mapped_labels(kind: Kind, labels: Labels, loss: str, *, classes: int | None = None) -> None:
+    """Check the labels of a shard, as problems take them; an empty shard fits every loss.
+
+    Parameters
+    ----------
+    kind : {"binary", "classes", "real"}
+        What the loss takes.
+    labels : ndarray, shape (rows,)
+        -1/+1 for "binary", whole numbers in 0..classes-1 for "classes", finite numbers for "real".
+    loss : str
+        Its name, for the message.
+    classes : int, optional
+        C; needed for "classes".
+
+    Raises
+    ------
+    DataError
+        Names the labels found and what the loss needs.
+    """
+    if kind == "binary":
+        fits = (labels == 1) | (labels == -1)
+        needed = "two labels, mapped to -1 and +1"
+    elif kind == "classes":
+        if classes is None:
+            raise ValueError("the number of classes is needed to check labels of kind 'classes'")
+        with np.errstate(invalid="ignore"):
+            fits = (labels >= 0) & (labels < classes) & (labels == np.floor(labels))
+        needed = f"whole numbers 0..{classes - 1}"
+    else:
+        fits = np.isfinite(labels)
+        needed = "finite numbers"
+    if not fits.all():
+        raise DataError(f"labels do not fit the loss {loss}: found {found(labels)}; needed: {needed}")
+
+
+def found(labels: Labels) -> str:
+    """Return the distinct labels as text, the first few of them if there are many."""
+    distinct = np.unique(labels)
+    shown = ", ".join(f"{float(label):g}" for label in distinct[:_SHOWN])
+    return shown if distinct.size <= _SHOWN else f"{shown}, ... ({distinct.size} distinct)"

@@ -1,0 +1,231 @@
+"""Rows of features, dense or CSR: the four products that every loss needs, written once for each storage.
+
+Outputs are class-major: a model with C columns gives an array of shape ``(C, rows)``, one with a single column gives
+shape ``(rows,)``. Reductions over classes then run along contiguous rows, and BLAS is faster on this shape as well.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Protocol, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from mpi_opt.types import Features, Indices, Vector
+
+_BLOCK_BYTES = 1 << 20
+"""Dense rows are worked through in blocks of about this size, so that the second product finds them in the cache."""
+
+
+class Rows(Protocol):
+    """Rows of features ``X`` with shape ``(rows, features)``."""
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        ...
+
+    def dot(self, weights: Vector) -> Vector:
+        """Return ``X w``, shape ``(rows,)``; for weights of shape ``(features, C)`` ``(X W)^T``, ``(C, rows)``."""
+        ...
+
+    def add_back(self, slopes: Vector, out: Vector) -> None:
+        """Add ``X^T slopes`` to ``out``: shapes ``(rows,)``, ``(features,)`` or ``(C, rows)``, ``(features, C)``."""
+        ...
+
+
+class Matrix(Rows, Protocol):
+    """All rows of a shard."""
+
+    @property
+    def features(self) -> int:
+        """Number of columns."""
+        ...
+
+    def pick(self, rows: Indices) -> Rows:
+        """Return the rows numbered ``rows``, in that order, repeated ones repeated; O(what is picked)."""
+        ...
+
+    def blocks(self) -> Iterator[tuple[slice, Rows]]:
+        """Yield consecutive pieces that are best worked on one at a time; none when there are no rows."""
+        ...
+
+    def gram(self, weights: Vector) -> Vector:
+        """Return ``X^T diag(weights) X``, dense ``(features, features)``, for weights >= 0 of shape ``(rows,)``."""
+        ...
+
+
+class DenseRows:
+    """Rows of a C-ordered float64 array.
+
+    Parameters
+    ----------
+    array : ndarray, shape (rows, features)
+        Kept, not copied.
+    """
+
+    __slots__ = ("_array", "count", "features")
+
+    def __init__(self, array: Vector) -> None:
+        self._array = array
+        self.count, self.features = array.shape
+
+    def dot(self, weights: Vector) -> Vector:
+        """See `Rows`."""
+        product: Vector
+        product = np.matmul(self._array, weights) if weights.ndim == 1 else np.matmul(weights.T, self._array.T)
+        return product
+
+    def add_back(self, slopes: Vector, out: Vector) -> None:
+        """See `Rows`."""
+        product = np.matmul(slopes, self._array)
+        out += product.T
+
+    def pick(self, rows: Indices) -> "DenseRows":
+        """See `Matrix`."""
+        return DenseRows(self._array.take(rows, axis=0))
+
+    def blocks(self) -> Iterator[tuple[slice, Rows]]:
+        """See `Matrix`."""
+        size = max(64, _BLOCK_BYTES // (8 * max(self.features, 1)))
+        for start in range(0, self.count, size):
+            piece = slice(start, min(start + size, self.count))
+            yield piece, DenseRows(self._array[piece])
+
+    def gram(self, weights: Vector) -> Vector:
+        """See `Matrix`."""
+        total = np.zeros((self.features, self.features))
+        roots = np.sqrt(weights)[:, np.newaxis]
+        for piece, _ in self.blocks():
+            scaled = self._array[piece] * roots[piece]
+            # A^T A of one array goes to syrk: half the work, and symmetric to the last bit.
+            total += np.matmul(scaled.T, scaled)
+        return total
+
+
+class PickedRows:
+    """A few rows of a CSR matrix, as triplets ``(row, column, value)``.
+
+    Parameters
+    ----------
+    count : int
+        Number of rows, empty ones included.
+    owners, columns : ndarray of int, shape (nonzeros,)
+        Row, ascending, and column of each stored entry.
+    values : ndarray, shape (nonzeros,)
+        The entries.
+    """
+
+    __slots__ = ("_columns", "_owners", "_values", "count")
+
+    def __init__(self, count: int, owners: Indices, columns: npt.NDArray[np.integer[Any]], values: Vector) -> None:
+        self.count = count
+        self._owners = owners
+        self._columns = columns
+        self._values = values
+
+    def dot(self, weights: Vector) -> Vector:
+        """See `Rows`."""
+        taken = weights.take(self._columns, axis=0)
+        if weights.ndim == 1:
+            taken *= self._values
+            sums: Vector = np.bincount(self._owners, taken, self.count).astype(np.float64, copy=False)
+            return sums
+        taken *= self._values[:, np.newaxis]
+        product = np.zeros((self.count, weights.shape[1]))
+        np.add.at(product, self._owners, taken)
+        return np.ascontiguousarray(product.T)
+
+    def add_back(self, slopes: Vector, out: Vector) -> None:
+        """See `Rows`."""
+        if slopes.ndim == 1:
+            parts = slopes.take(self._owners)
+            parts *= self._values
+            np.add.at(out, self._columns, parts)
+            return
+        rows = slopes.T.take(self._owners, axis=0)
+        rows *= self._values[:, np.newaxis]
+        np.add.at(out, self._columns, rows)
+
+
+class SparseRows:
+    """Rows of a CSR matrix.
+
+    Parameters
+    ----------
+    matrix : scipy.sparse.csr_array, shape (rows, features)
+        float64; kept, not copied.
+    """
+
+    __slots__ = ("_matrix", "_transpose", "count", "features")
+
+    def __init__(self, matrix: Any) -> None:
+        self._matrix = matrix
+        self._transpose = matrix.T  # the same arrays read as CSC: faster than a transposed copy
+        self.count, self.features = matrix.shape
+
+    def dot(self, weights: Vector) -> Vector:
+        """See `Rows`."""
+        product: Vector = self._matrix @ weights
+        return product if weights.ndim == 1 else np.ascontiguousarray(product.T)
+
+    def add_back(self, slopes: Vector, out: Vector) -> None:
+        """See `Rows`."""
+        out += self._transpose @ slopes.T
+
+    def pick(self, rows: Indices) -> PickedRows:
+        """See `Matrix`."""
+        pointers = self._matrix.indptr
+        starts = pointers.take(rows)
+        lengths = pointers.take(rows + 1) - starts
+        ends = lengths.cumsum()
+        owners = np.arange(rows.size).repeat(lengths)
+        # Entry e of the pick, in row r, stands at starts[r] + (e - first entry of r).
+        places = (starts - ends + lengths).take(owners)
+        places += np.arange(owners.size)
+        return PickedRows(rows.size, owners, self._matrix.indices.take(places), self._matrix.data.take(places))
+
+    def blocks(self) -> Iterator[tuple[slice, Rows]]:
+        """See `Matrix`."""
+        if self.count:
+            yield slice(0, self.count), self
+
+    def gram(self, weights: Vector) -> Vector:
+        """See `Matrix`."""
+        lengths = np.diff(self._matrix.indptr)
+        scaled = self._matrix.copy()
+        scaled.data *= np.sqrt(weights).repeat(lengths)
+        product: Vector = (scaled.T @ scaled).toarray()
+        return product
+
+
+def as_matrix(features: Features) -> Matrix:
+    """Return the products for ``features``.
+
+    Parameters
+    ----------
+    features : ndarray or scipy.sparse CSR, shape (rows, features)
+        Copied only where it is not float64 or, if dense, not C-ordered.
+
+    Raises
+    ------
+    TypeError
+        Neither an array nor CSR.
+    ValueError
+        Not two-dimensional.
+    """
+    if isinstance(features, np.ndarray):
+        if features.ndim != 2:
+            raise ValueError(f"features have {features.ndim} dimension(s); 2 are needed, (rows, features)")
+        return DenseRows(np.ascontiguousarray(features, dtype=np.float64))
+    if not _is_csr(features):
+        raise TypeError(f"features are {type(features).__name__}; a NumPy array or a SciPy CSR array is needed")
+    from scipy.sparse import csr_array  # only here: a dense run never loads SciPy
+
+    if features.dtype == np.float64 and isinstance(features, csr_array):
+        return SparseRows(features)
+    return SparseRows(csr_array(features, dtype=np.float64))
+
+
+def _is_csr(features: Features) -> TypeGuard[Any]:
+    """Return whether this is one of SciPy's CSR classes, without importing SciPy for it."""
+    return getattr(features, "format", None) == "csr" and hasattr(features, "indptr")

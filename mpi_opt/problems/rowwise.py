@@ -1,0 +1,196 @@
+"""Problems that are a sum of one loss over rows, plus a penalty: written once for all losses and storages."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mpi_opt.problems.base import Figures
+from mpi_opt.problems.losses import Labels, Loss
+from mpi_opt.problems.rows import Rows, as_matrix
+from mpi_opt.types import Features, Indices, Vector
+
+
+class RowwiseProblem:
+    """``f(x) = scale * sum_j loss(margins of row j; y_j) + (l2 / 2) |weights|^2``; implements `problems.base.Problem`.
+
+    With one column ``x`` is ``(w_1, ..., w_p[, b])``; with C columns it is the C-ordered array of shape
+    ``(p[+1], C)``, flattened, the intercepts in its last row. Intercepts are not penalised. Nothing is remembered
+    between calls: the same call gives the same bits. At a point that is not finite the results are not finite
+    either, without a warning. Built by `LinearProblem` and `SoftmaxProblem`.
+
+    Parameters
+    ----------
+    features : ndarray or scipy.sparse CSR, shape (rows, p)
+        Kept, not copied, where it is float64 and (dense) C-ordered.
+    labels : ndarray, shape (rows,)
+        As the loss takes them.
+    loss : Loss
+        The loss of a row.
+    columns : tuple of int
+        ``()`` for one column, ``(C,)`` for C.
+    l2, scale : float
+        Factors of the penalty and of the sum; see `problems.base`.
+    intercept : bool
+        Whether x ends in intercepts.
+
+    Raises
+    ------
+    ValueError
+        Rows and labels differ in number, or ``l2`` or ``scale`` is negative or not finite.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        labels: Labels,
+        loss: Loss,
+        columns: tuple[int, ...],
+        *,
+        l2: float,
+        scale: float,
+        intercept: bool,
+    ) -> None:
+        self._matrix = as_matrix(features)
+        if labels.shape != (self._matrix.count,):
+            raise ValueError(f"labels have shape {labels.shape}; ({self._matrix.count},) is needed, one a row")
+        for name, number in (("l2", l2), ("scale", scale)):
+            if not (np.isfinite(number) and number >= 0):
+                raise ValueError(f"{name} is {number}; a finite number >= 0 is needed")
+        self._labels = labels
+        self._loss = loss
+        self._columns = columns
+        self._l2 = float(l2)
+        self._scale = float(scale)
+        self._intercept = bool(intercept)
+        width = int(np.prod(columns, dtype=np.int64))
+        self._weights = self._matrix.features * width
+        self._dim = self._weights + width * self._intercept
+
+    @property
+    def dim(self) -> int:
+        """Length of x."""
+        return self._dim
+
+    @property
+    def rows(self) -> int:
+        """Rows of the shard, possibly 0."""
+        return self._matrix.count
+
+    @property
+    def intercept(self) -> bool:
+        """Whether x ends in intercepts."""
+        return self._intercept
+
+    def value(self, x: Vector) -> float:
+        """Return f(x)."""
+        return self._scale * self._loss_sum(x) + self.penalty(x)
+
+    def gradient(self, x: Vector, out: Vector | None = None) -> Vector:
+        """Return the gradient of f at x, shape ``(dim,)``, written to ``out`` where given (``out`` may be x)."""
+        return self._gradient(x, None, out)
+
+    def sampled_gradient(self, x: Vector, rows: Indices | None, out: Vector | None = None) -> Vector:
+        """Return the gradient with the row sum replaced by ``(N_i / len(rows)) * (sum over rows)``.
+
+        Parameters
+        ----------
+        x : ndarray, shape (dim,)
+            The point.
+        rows : ndarray of int64, shape (batch,), or None
+            Rows of the shard, in 0..N_i-1; ``None`` means all. An empty batch leaves the penalty's gradient.
+        out : ndarray, shape (dim,), optional
+            Where the result goes; may be x.
+        """
+        return self._gradient(x, rows, out)
+
+    def hvp_at(self, x: Vector) -> Callable[[Vector], Vector]:
+        """Return the map v -> (Hessian of f at x) v; each call of it returns a new array of shape ``(dim,)``.
+
+        Squared hinge and Huber have a generalised Hessian (see their ``curvature``).
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            pieces = [
+                (block, self._loss.slope_change(self._outputs(block, x), self._labels[piece]))
+                for piece, block in self._matrix.blocks()
+            ]
+
+        def product(v: Vector) -> Vector:
+            with np.errstate(over="ignore", invalid="ignore"):
+                result = self._penalty_gradient(v, None)
+                for block, slope_change in pieces:
+                    self._add_back(block, self._scale * slope_change(self._outputs(block, v)), result)
+                return result
+
+        return product
+
+    def value_along(self, x: Vector, p: Vector) -> Callable[[float], float]:
+        """Return the map a -> f(x + a p) for line searches: the margins of x and p are computed once."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            z, dz = self._outputs(self._matrix, x), self._outputs(self._matrix, p)
+            w, dw = x[: self._weights], p[: self._weights]
+            square, mixed, square_p = float(w @ w), float(w @ dw), float(dw @ dw)
+
+        def value(a: float) -> float:
+            with np.errstate(over="ignore", invalid="ignore"):
+                losses = self._loss.value(z + a * dz, self._labels)
+                return self._scale * float(losses.sum()) + 0.5 * self._l2 * (square + a * (2 * mixed + a * square_p))
+
+        return value
+
+    def figures(self, x: Vector) -> Figures:
+        """Return loss sum (unscaled, without penalty), errors and rows of the shard at x."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            z = self._outputs(self._matrix, x)
+            return Figures(
+                float(self._loss.value(z, self._labels).sum()), self._loss.wrong(z, self._labels), self._matrix.count
+            )
+
+    def penalty(self, x: Vector) -> float:
+        """Return ``(l2 / 2) |weights of x|^2``."""
+        weights = x[: self._weights]
+        return 0.5 * self._l2 * float(np.dot(weights, weights)) if self._l2 else 0.0
+
+    def _loss_sum(self, x: Vector) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(self._loss.value(self._outputs(self._matrix, x), self._labels).sum())
+
+    def _gradient(self, x: Vector, rows: Indices | None, out: Vector | None) -> Vector:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if rows is not None:
+                batch = self._matrix.pick(rows)
+                slopes = self._loss.slope(self._outputs(batch, x), self._labels.take(rows))
+                slopes *= self._scale * self._matrix.count / max(batch.count, 1)
+                result = self._penalty_gradient(x, out)
+                self._add_back(batch, slopes, result)
+                return result
+            result = self._penalty_gradient(x, None)
+            for piece, block in self._matrix.blocks():
+                slopes = self._loss.slope(self._outputs(block, x), self._labels[piece])
+                slopes *= self._scale
+                self._add_back(block, slopes, result)
+        if out is None:
+            return result
+        np.copyto(out, result)
+        return out
+
+    def _outputs(self, rows: Rows, x: Vector) -> Vector:
+        """Return the margins of ``rows`` at x, shape ``(rows,)`` or ``(C, rows)``."""
+        if x.shape != (self._dim,):
+            raise ValueError(f"the point has shape {x.shape}; ({self._dim},) is needed")
+        z = rows.dot(x[: self._weights].reshape(-1, *self._columns))
+        if self._intercept:
+            z += x[self._weights :].reshape(*self._columns, 1)
+        return z
+
+    def _penalty_gradient(self, x: Vector, out: Vector | None) -> Vector:
+        """Return the gradient of the penalty at x: l2 times the weights, 0 at the intercepts."""
+        result = np.multiply(x, self._l2, out=out)
+        if self._intercept:
+            result[self._weights :] = 0.0
+        return result
+
+    def _add_back(self, rows: Rows, slopes: Vector, out: Vector) -> None:
+        """Add to ``out`` the derivative in x, given the one in the margins."""
+        rows.add_back(slopes, out[: self._weights].reshape(-1, *self._columns))
+        if self._intercept:
+            out[self._weights :] += np.add.reduce(slopes, axis=-1)
