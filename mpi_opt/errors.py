@@ -18,6 +18,8 @@ class MpiOptError(Exception):
     """Base of the package's errors; ``exit_code`` is what the command ends with."""
 
     exit_code: ClassVar[int] = 6
+    everywhere: bool = False
+    """Every rank raises this error together, so that none needs to be ended by force."""
 
 
 class JobError(MpiOptError):

@@ -44,16 +44,16 @@ class Traffic:
         self.payload_bytes += size.payload * receivers
         self.floor_bits += floor_bits * receivers
 
-    def count_reduction(self, nbytes: int, node: int, nodes: int) -> None:
-        """Count one reduction of ``nbytes`` to the master (node 0) and its answer to all others."""
+    def count_reduction(self, up: int, down: int, node: int, nodes: int) -> None:
+        """Count one reduction: ``up`` bytes from each worker to the master (node 0), ``down`` from it to each."""
         self.rounds += 1
-        sent = _reduction_messages(node, nodes)
-        self.messages += sent
-        self.payload_bytes += sent * nbytes
-        self.floor_bits += 8.0 * sent * nbytes
+        self.messages += _reduction_messages(node, nodes)
+        nbytes = up if node else (nodes - 1) * down
+        self.payload_bytes += nbytes
+        self.floor_bits += 8.0 * nbytes
 
     def count_evaluation(self, nbytes: int, node: int, nodes: int) -> None:
-        """Count one reduction that serves evaluation, apart."""
+        """Count one reduction of ``nbytes`` and its answer, which serve evaluation, apart."""
         self.evaluation_bytes += _reduction_messages(node, nodes) * nbytes
 
 

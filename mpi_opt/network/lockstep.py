@@ -115,7 +115,7 @@ class Lockstep:
 
     def _divide(self) -> list[Vector]:
         self._total /= self._weight
-        return self._reduced(8 * (self._total.size + 1))
+        return self._reduced(self._total.nbytes + 8, self._total.nbytes)
 
     def _fold(self, node: int, request: Sum) -> None:
         if node == 0:
@@ -124,11 +124,11 @@ class Lockstep:
             self._total += request.array
 
     def _give_sum(self) -> list[Vector]:
-        return self._reduced(self._total.nbytes)
+        return self._reduced(self._total.nbytes, self._total.nbytes)
 
-    def _reduced(self, nbytes: int) -> list[Vector]:
+    def _reduced(self, up: int, down: int) -> list[Vector]:
         for i, traffic in enumerate(self.traffic):
-            traffic.count_reduction(nbytes, i, self.nodes)
+            traffic.count_reduction(up, down, i, self.nodes)
         return [self._total] * self.nodes
 
     def control_start(self, flags: Vector) -> None:

@@ -1,0 +1,237 @@
+"""The only importer of mpi4py: one rank is one node.
+
+Importing this module initialises MPI. The caller's communicator is duplicated, so that the user's own messages and ours
+never meet.
+"""
+
+import contextlib
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from mpi_opt.compression.base import Codec
+from mpi_opt.errors import MpiOptError, RankFailedError
+from mpi_opt.network.base import Traffic
+from mpi_opt.network.exchange import NeighbourExchange
+from mpi_opt.network.processes import Processes
+from mpi_opt.network.reduction import Reduction
+from mpi_opt.requests import Average, Collect, Exchange, Inbox, Post, Steps, Sum
+from mpi_opt.types import Vector
+
+_POKE_SECONDS = 1e-3
+"""Messages in flight move only inside MPI calls; one test a millisecond is enough and costs nothing."""
+
+
+class MpiNetwork:
+    """The node of this rank, and its neighbours.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Intracomm
+        One rank a node; duplicated here, given back by ``close``.
+    neighbours : tuple of int
+        This rank's graph neighbours, ascending.
+    codec : Codec or None
+        Wire format of the messages; ``None`` where the method exchanges none.
+    ordered : bool
+        Add reductions in rank order, for the bits that lockstep gives, instead of in MPI's own order.
+    """
+
+    def __init__(
+        self, comm: MPI.Intracomm, neighbours: tuple[int, ...], codec: Codec | None, *, ordered: bool = False
+    ) -> None:
+        self._comm = comm.Dup()
+        self.nodes = self._comm.size
+        self.local = (self._comm.rank,)
+        self.neighbours = neighbours
+        self.traffic = [Traffic()]
+        self.collectives = Processes(self._comm, MPI)
+        self._codec = codec
+        self._exchange = NeighbourExchange(self._comm, MPI, neighbours, codec.max_bytes) if codec else None
+        self._reduction = Reduction(self._comm, MPI, ordered=ordered)
+        self._in_order = Reduction(self._comm, MPI, ordered=True)
+        self._spare: Vector | None = None
+        self._flags = self._agreed = np.zeros(0)
+        self._control: MPI.Request | None = None
+        self._poked = 0.0
+        self._perform: dict[type, Callable[[Any], Any]] = {
+            Exchange: self._send_and_receive,
+            Post: self._post,
+            Collect: self._collect,
+            Average: self._average,
+            Sum: self._sum,
+        }
+
+    def advance(self, steps: Sequence[Steps]) -> list[tuple[Any, Any]]:
+        """Drive this node's running step to its end, performing its requests."""
+        (step,) = steps
+        answer: Any = None
+        while True:
+            try:
+                request = step.send(answer)
+            except StopIteration as end:
+                return [end.value]
+            answer = self._perform[type(request)](request)
+
+    # --- neighbour exchange ---
+
+    def _send_and_receive(self, request: Exchange) -> Inbox:
+        self._post(request)
+        return self._collect(request)
+
+    def _post(self, request: Exchange | Post) -> None:
+        if self._exchange is None or self._codec is None:
+            raise RuntimeError("this network was built without a codec")
+        began, traffic, q = time.perf_counter(), self.traffic[0], request.message
+        traffic.rounds += 1
+        degree = len(self.neighbours)
+        if q is None:
+            traffic.silences += degree
+            nbytes = 0
+        else:
+            size = self._codec.encode(q, self._exchange.outgoing(request.round))
+            traffic.count(size, degree, q.floor_bits())
+            nbytes = size.header + size.payload
+        self._exchange.start(request.round, nbytes)
+        traffic.communicate_seconds += time.perf_counter() - began
+
+    def _collect(self, request: Exchange | Collect) -> Inbox:
+        if self._exchange is None or self._codec is None:
+            raise RuntimeError("this network was built without a codec")
+        began = time.perf_counter()
+        arrived = self._exchange.finish(request.round)
+        waited = time.perf_counter()
+        inbox = []
+        for j, data in arrived:
+            try:
+                inbox.append((j, self._codec.decode(data, j, request.round)))
+            except ValueError as error:
+                text = (
+                    f"node {self.local[0]} cannot read round {request.round} of node {j} ({data.size} bytes): {error}"
+                )
+                raise RankFailedError(text) from error
+        self._exchange.release(request.round)
+        self.traffic[0].wait_seconds += waited - began
+        self.traffic[0].communicate_seconds += time.perf_counter() - waited
+        return tuple(inbox)
+
+    # --- reductions ---
+
+    def _average(self, request: Average) -> Vector:
+        began = time.perf_counter()
+        mean = self._reduction.average(request.vector, request.weight)
+        self.traffic[0].count_reduction(mean.nbytes + 8, mean.nbytes, self.local[0], self.nodes)
+        self.traffic[0].wait_seconds += time.perf_counter() - began
+        return mean
+
+    def _sum(self, request: Sum) -> Vector:
+        began = time.perf_counter()
+        total = self._reduction.sum(request.array)
+        self.traffic[0].count_reduction(total.nbytes, total.nbytes, self.local[0], self.nodes)
+        self.traffic[0].wait_seconds += time.perf_counter() - began
+        return total
+
+    # --- control ---
+
+    def control_start(self, flags: Vector) -> None:
+        """Start a nonblocking reduction of control flags (largest wins)."""
+        if self._flags.size != flags.size:
+            self._flags, self._agreed = np.empty(flags.size), np.empty(flags.size)
+        self._flags[:] = flags
+        self._control = self._comm.Iallreduce(self._flags, self._agreed, op=MPI.MAX)
+        if self.nodes > 1:
+            self.traffic[0].control_bytes += self._flags.nbytes
+
+    def control_finish(self) -> Vector:
+        """Complete the reduction last started."""
+        if self._control is not None:
+            self._control.Wait()
+            self._control = None
+        return self._agreed
+
+    def poke(self) -> None:
+        """Let messages in flight move on; does nothing more often than once a millisecond."""
+        if self._exchange is None or not self._exchange.in_flight:
+            return
+        now = time.perf_counter()
+        if now - self._poked >= _POKE_SECONDS:
+            self._poked = now
+            self._exchange.poke()
+
+    # --- evaluation ---
+
+    def share(self, arrays: Sequence[Vector]) -> list[dict[int, Vector]]:
+        """Return what the graph neighbours hold."""
+        (mine,) = arrays
+        theirs = {j: np.empty_like(mine) for j in self.neighbours}
+        requests = [self._comm.Irecv(array, source=j, tag=7) for j, array in theirs.items()]
+        requests += [self._comm.Isend(mine, dest=j, tag=7) for j in self.neighbours]
+        MPI.Request.Waitall(requests)
+        self.traffic[0].evaluation_bytes += mine.nbytes * len(self.neighbours)
+        return [theirs]
+
+    def rotate(self, arrays: Sequence[Vector]) -> list[Vector]:
+        """Hand this node's array to the next node and return the one that came."""
+        (mine,) = arrays
+        if self.nodes == 1:
+            return [mine]
+        if self._spare is None or self._spare.shape != mine.shape:
+            self._spare = np.empty_like(mine)
+        came = self._spare
+        i, n = self.local[0], self.nodes
+        self._comm.Sendrecv(mine, dest=(i + 1) % n, sendtag=8, recvbuf=came, source=(i - 1) % n, recvtag=8)
+        self._spare = mine
+        self.traffic[0].evaluation_bytes += mine.nbytes
+        return [came]
+
+    def mean(self, arrays: Sequence[Vector]) -> Vector:
+        """Return the mean over nodes, added in node order."""
+        mean = self._in_order.sum(arrays[0]).copy()
+        mean /= self.nodes
+        self.traffic[0].count_evaluation(mean.nbytes, self.local[0], self.nodes)
+        return mean
+
+    def close(self) -> None:
+        """Cancel the receives still posted and give back the communicator."""
+        self.control_finish()
+        if self._exchange is not None:
+            self._exchange.free()
+        self._comm.Free()
+
+
+def world() -> MPI.Intracomm:
+    """Return MPI's world communicator."""
+    return MPI.COMM_WORLD
+
+
+def library() -> str:
+    """Return the MPI library's own version line."""
+    return MPI.Get_library_version().splitlines()[0].strip("\x00 ")
+
+
+def abort(code: int) -> None:
+    """End all ranks of the world at once with exit code ``code``."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    MPI.COMM_WORLD.Abort(code)
+
+
+@contextlib.contextmanager
+def ending_all(comm: MPI.Intracomm) -> Iterator[None]:
+    """End all ranks of ``comm`` when this one raises alone, so that nobody waits for it.
+
+    An error that every rank raises together (it carries ``everywhere``) passes through.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if comm.size == 1 or getattr(error, "everywhere", False):
+            raise
+        sys.stderr.write(f"rank {comm.rank} of {comm.size} failed; ending all ranks\n{traceback.format_exc()}")
+        sys.stderr.flush()
+        comm.Abort(error.exit_code if isinstance(error, MpiOptError) else RankFailedError.exit_code)
