@@ -1,6 +1,9 @@
 """The twins against each other, against outside figures, and against mistakes: a reference that cannot fail is none."""
 
+import ast
 import inspect
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,6 +126,19 @@ def test_forms_agree_on_softmax_with_intercept_and_an_empty_shard():
     )
     assert both_seen(ordered.fired)
     assert agree(matrix, ordered)
+
+
+@pytest.mark.parametrize("path", sorted(Path(a9a_anchor.__file__).parent.glob("*.py")), ids=lambda path: path.stem)
+def test_twins_import_nothing_they_check(path):
+    imported = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            imported.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            imported.add(node.module.split(".")[0])
+    assert imported <= sys.stdlib_module_names | {"numpy", "scipy", "sklearn", "twins"}
+    assert "importlib" not in imported
 
 
 # Gradients and compressors of the twins
