@@ -257,7 +257,8 @@ def make_step_size(spec: float | Mapping[str, Any], key: str = "step_size") -> S
 def make_threshold(spec: float | Mapping[str, Any], key: str = "threshold") -> Threshold:
     """Return the threshold that a job's value stands for.
 
-    Like `make_step_size`: a number >= 0, or ``{schedule = "constant" | "polynomial" | "stepwise" | "firing-rate", ...}``.
+    Like `make_step_size`: a number >= 0, or ``{schedule = NAME, ...}`` with NAME one of "constant", "polynomial",
+    "stepwise", "firing-rate".
 
     Raises
     ------
