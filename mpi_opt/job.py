@@ -20,7 +20,7 @@ from mpi_opt import jobtext
 from mpi_opt.errors import JobError
 from mpi_opt.jobkeys import Algorithm, Job
 
-__all__ = ["LATER", "METHODS", "Job", "Method", "load_job", "to_toml"]
+__all__ = ["LATER", "METHODS", "Job", "Method", "load_job", "spec", "to_toml"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,15 @@ def _method(name: Any) -> Method:
     if not isinstance(name, str) or name not in METHODS:
         raise JobError(f"algorithm.name = {jobtext.show(name)}: unknown; {jobtext.nearest(str(name), METHODS)}")
     return METHODS[name]
+
+
+def spec(table: msgspec.Struct) -> dict[str, Any]:
+    """Return a table of the job as the plain mapping a job file would hold, without absent keys.
+
+    ``spec(job.algorithm.step_size)`` is ``{"schedule": "inverse", "a": 100.0, "b": 1.0}``.
+    """
+    plain: dict[str, Any] = jobtext.without_none(msgspec.to_builtins(table))
+    return plain
 
 
 def to_toml(job: Job) -> str:

@@ -23,7 +23,6 @@ def _says(text: str, **limits: Any) -> Meta:
 _COUNT = _says("an integer >= 1", ge=1)
 _POSITIVE = _says("a number > 0", gt=0)
 _NOT_NEGATIVE = _says("a number >= 0", ge=0)
-_WHOLE = _says("an integer >= 0", ge=0)
 _PARTITION = _says('contiguous, shuffled, by-label, or { name = "dirichlet", alpha = 0.1 }')
 _SCHEDULE = _says("a number > 0, or a table { schedule = ... }")
 _THRESHOLD = _says("a number >= 0, or a table { schedule = ... }")
@@ -145,9 +144,9 @@ class Graph(_Table, frozen=True, kw_only=True):
 
 
 class _StepSize(_Table, frozen=True, kw_only=True, tag_field="schedule"):
-    """A step size eta_t; ``warm_up`` raises it linearly from 0 over that many steps."""
+    """A step size eta_t; ``warm_up`` multiplies the first steps by (t + 1) / warm_up."""
 
-    warm_up: Annotated[int, _WHOLE] = 0
+    warm_up: Count | None = None
 
 
 class ConstantStep(_StepSize, frozen=True, kw_only=True, tag="constant"):
@@ -164,23 +163,29 @@ class InverseStep(_StepSize, frozen=True, kw_only=True, tag="inverse"):
 
 
 class StagedStep(_StepSize, frozen=True, kw_only=True, tag="step"):
-    """eta_t = value * factor^(t // every)."""
+    """eta_t = initial * factor^k, where k grows every ``every`` steps or at each of ``milestones``."""
 
-    value: Positive
-    factor: Fraction
-    every: Count
+    initial: Positive
+    factor: Positive
+    every: Count | None = None
+    milestones: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], _says("a list of ascending steps")] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.every is None) == (self.milestones is None):
+            raise ValueError("algorithm.step_size.every: give either every or milestones")
+        steps = self.milestones
+        if steps is not None and (not steps or list(steps) != sorted(set(steps))):
+            raise ValueError(
+                f"algorithm.step_size.milestones = {jobtext.show(steps)}: allowed: a list of ascending steps"
+            )
 
 
 class CosineStep(_StepSize, frozen=True, kw_only=True, tag="cosine"):
-    """From ``value`` to ``floor`` along half a cosine over ``steps`` steps, then ``floor``."""
+    """From ``initial`` to ``final`` along half a cosine over ``steps`` steps, then ``final``."""
 
-    value: Positive
+    initial: Positive
+    final: NotNegative
     steps: Count
-    floor: NotNegative = 0.0
-
-    def __post_init__(self) -> None:
-        if self.floor > self.value:
-            raise ValueError(f"algorithm.step_size.floor = {self.floor}: allowed: at most the value {self.value}")
 
 
 StepSize: TypeAlias = ConstantStep | InverseStep | StagedStep | CosineStep
@@ -197,25 +202,27 @@ class ConstantThreshold(_Threshold, frozen=True, kw_only=True, tag="constant"):
 
 
 class PolynomialThreshold(_Threshold, frozen=True, kw_only=True, tag="polynomial"):
-    """c_t = value * (t + 1)^(1 - epsilon)."""
+    """c_t = c0 * (t + 1)^(1 - eps)."""
 
-    value: NotNegative
-    epsilon: Fraction
+    c0: NotNegative
+    eps: Fraction
 
 
 class StepwiseThreshold(_Threshold, frozen=True, kw_only=True, tag="stepwise"):
-    """c_t = value + increase * (t // every), not raised further after step ``until``."""
+    """c_t = initial + increase * (t // every), not raised further after step ``until``."""
 
-    value: NotNegative
+    initial: NotNegative
     increase: NotNegative
     every: Count
-    until: Count | None = None
+    until: Annotated[int, _says("an integer >= 0", ge=0)] | None = None
 
 
 class FiringRate(_Threshold, frozen=True, kw_only=True, tag="firing-rate"):
     """A controller that moves each node's c_t until the node speaks at the share ``target`` of its syncs."""
 
     target: Annotated[float, _says("a number above 0 and at most 1", gt=0, le=1)]
+    gain: Positive = 0.5
+    initial: Positive | None = None
 
 
 Threshold: TypeAlias = ConstantThreshold | PolynomialThreshold | StepwiseThreshold | FiringRate

@@ -203,15 +203,18 @@ def write(tables: Plain) -> str:
 
     ``None`` values are left out: TOML has no word for them.
     """
-    lines = [f"{_key(k)} = {show(_dropped(v))}" for k, v in tables.items() if not isinstance(v, dict) and v is not None]
+    lines = [
+        f"{_key(k)} = {show(without_none(v))}" for k, v in tables.items() if not isinstance(v, dict) and v is not None
+    ]
     for name, table in tables.items():
         if isinstance(table, dict):
-            entries = [f"{_key(k)} = {show(v)}" for k, v in _dropped(table).items()]
+            entries = [f"{_key(k)} = {show(v)}" for k, v in without_none(table).items()]
             lines += ["", f"[{_key(name)}]", *entries]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
-def _dropped(value: Any) -> Any:
+def without_none(value: Any) -> Any:
+    """Return nested tables without their ``None`` values."""
     if isinstance(value, dict):
-        return {k: _dropped(v) for k, v in value.items() if v is not None}
+        return {k: without_none(v) for k, v in value.items() if v is not None}
     return value
