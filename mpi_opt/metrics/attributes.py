@@ -1,0 +1,67 @@
+"""Where a result came from: the root attributes of a metrics file."""
+
+import importlib.metadata
+import platform
+import shlex
+from collections.abc import Sequence
+
+
+def _version(package: str) -> str:
+    """Return the version of an installed package, ``"not installed"`` for one that runs from its source folder."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def run_attributes(
+    *,
+    job: str,
+    name: str,
+    seed: int,
+    node: int,
+    nodes: int,
+    mpi_library: str,
+    threads: int,
+    command: Sequence[str],
+    started: str,
+) -> dict[str, str | int]:
+    """Return the attributes named in ``schema.ATTRIBUTES``; versions and host are those of this process.
+
+    Parameters
+    ----------
+    job : str
+        The resolved job as TOML text.
+    name : str
+        The job's name.
+    seed, node, nodes : int
+        Seed of the run, number of this node and of all nodes.
+    mpi_library : str
+        What the MPI library calls itself; ``"lockstep"`` without MPI.
+    threads : int
+        BLAS threads of the process.
+    command : sequence of str
+        The command line's words.
+    started : str
+        Start of the run, ISO 8601 in UTC, the same text on every node.
+    """
+    import h5py
+
+    return {
+        "job": job,
+        "name": name,
+        "seed": seed,
+        "node": node,
+        "nodes": nodes,
+        "version_mpi_opt": _version("mpi_opt"),
+        "version_python": platform.python_version(),
+        "version_numpy": _version("numpy"),
+        "version_scipy": _version("scipy"),
+        "version_h5py": str(h5py.version.version),
+        "version_hdf5": str(h5py.version.hdf5_version),
+        "host": platform.node(),
+        "mpi_library": mpi_library,
+        "threads": threads,
+        "command": shlex.join(command),
+        "started": started,
+    }

@@ -1,0 +1,77 @@
+"""The groups and datasets of a new metrics file, all made before it goes into SWMR mode."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mpi_opt.metrics import schema
+
+_CHUNK_ROWS = 256  # 2 KiB a float64 series: small for short runs, and 40 series of one chunk are 80 KiB
+_CHUNK_MODEL = 65536
+
+
+class Table:
+    """The series of one group, each with its buffer; ``count`` rows are waiting, ``written`` are in the file."""
+
+    def __init__(self, file: Any, group: str, columns: tuple[schema.Column, ...], capacity: int):
+        self.capacity = capacity
+        self.count = 0
+        self.written = 0
+        self.buffers: dict[str, npt.NDArray[Any]] = {}
+        self._datasets: list[tuple[Any, npt.NDArray[Any]]] = []
+        for column in columns:
+            data = file.create_dataset(
+                f"{group}/{column.name}", shape=(0,), maxshape=(None,), chunks=(_CHUNK_ROWS,), dtype=column.kind
+            )
+            data.attrs["unit"] = column.unit
+            data.attrs["description"] = column.description
+            buffer = np.zeros(capacity, dtype=column.kind)
+            self.buffers[column.name] = buffer
+            self._datasets.append((data.id, buffer))
+
+    def write(self) -> None:
+        """Append the waiting rows to the file."""
+        from h5py import h5s
+
+        count, start = self.count, self.written
+        if not count:
+            return
+        # The low-level calls cost a third of ``dataset[start:] = ...`` and this is done for some 40 series.
+        memory = h5s.create_simple((count,))
+        for data, buffer in self._datasets:
+            data.set_extent((start + count,))
+            space = data.get_space()
+            space.select_hyperslab((start,), (count,))
+            data.write(memory, space, buffer[:count])
+        self.written += count
+        self.count = 0
+
+
+def lay_out(file: Any, attributes: Mapping[str, str | int | float], dim: int, average: bool) -> tuple[Any, Any]:
+    """Make the root attributes, ``/final`` and ``/committed``; return the datasets ``/committed`` and the status."""
+    import h5py
+
+    file.attrs["format"] = schema.FORMAT
+    file.attrs["schema_version"] = schema.VERSION
+    file.attrs["units"] = schema.UNITS_NOTE
+    for name, value in attributes.items():
+        file.attrs[name] = value
+    blocks = -(-dim // _CHUNK_MODEL)
+    names = {"model": "the node's own last iterate", "average": "the plain average of all nodes' last iterates"}
+    for name in ["model", "average"][: 1 + average]:
+        # Empty until the end: d numbers a node are not set aside for a run that may never reach it.
+        data = file.create_dataset(
+            f"final/{name}", shape=(0,), maxshape=(dim,), chunks=(-(-dim // blocks),), dtype="f8"
+        )
+        data.attrs["unit"] = "1"
+        data.attrs["description"] = f"Model, {names[name]}, intercept last; empty until the run ends"
+    status = file.create_dataset("final/status", shape=(), dtype=h5py.string_dtype("utf-8", schema.STATUS_BYTES))
+    status[()] = schema.RUNNING
+    status.attrs["unit"] = "text"
+    status.attrs["description"] = "'running' (or killed), else how the run ended"
+    committed = file.create_dataset("committed", data=np.zeros(2, dtype=np.int64))
+    committed.attrs["unit"] = "row"
+    committed.attrs["description"] = "Rows of /series and of /syncs that are whole; a reader stops there"
+    return committed, status
