@@ -1,0 +1,259 @@
+"""The one outer loop: step, stop the clock, evaluate, record, go on.
+
+It serves ``mpi-opt run`` over MPI (one local node), ``simulate`` in lockstep (all nodes local) and
+``mpi_opt.minimize`` alike. Algorithms never stop by themselves and never see a clock.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from mpi_opt.algorithms.base import Algorithm, Info, Node
+from mpi_opt.network.base import Network
+from mpi_opt.problems.base import Problem
+from mpi_opt.requests import Average, Steps
+from mpi_opt.run.progress import Progress, Silent
+from mpi_opt.run.stop import Control, StopRules, Verdict, Watch
+from mpi_opt.run.timing import Phases
+from mpi_opt.types import Vector
+
+
+class Evaluate(Protocol):
+    """What the loop asks for at an evaluation."""
+
+    def evaluate(self, models: Sequence[Vector], step: int) -> list[dict[str, float]]:
+        """Return one row of figures for each local node."""
+        ...
+
+
+class Record(Protocol):
+    """What the loop hands rows to; one for each local node."""
+
+    @property
+    def seconds(self) -> float:
+        """Time spent in writing so far, s."""
+        ...
+
+    def row(self, values: Mapping[str, float | int]) -> None:
+        """Take the row of one evaluation."""
+        ...
+
+    def sync(self, step: int, fired: bool, drift: float, threshold: float, payload_bytes: int) -> None:
+        """Take one synchronisation index."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All that a run is made of. Sequences have one entry for each local node, in the order of ``network.local``.
+
+    Attributes
+    ----------
+    control_every : int
+        Steps between two control reductions; each is acted on at the next, so that nobody waits for it.
+    evaluate_every : int
+        Steps between evaluations; the start and the end are always evaluated.
+    steps_per_epoch : float
+        Steps in which the nodes together see N rows.
+    average_output : bool
+        End with the mean of the nodes' models (its bytes counted) instead of each node's own.
+    values : callable or None
+        Running counts of local node ``k`` under the names of the metrics schema (traffic).
+    inspect : callable or None
+        Called with the states at each evaluation (check mode).
+    """
+
+    network: Network
+    algorithm: Algorithm
+    nodes: Sequence[Node]
+    problems: Sequence[Problem]
+    x0: Vector
+    rules: StopRules
+    evaluator: Evaluate | None = None
+    recorders: Sequence[Record] = ()
+    phases: Sequence[Phases] = ()
+    progress: Progress = field(default_factory=Silent)
+    evaluate_every: int = 10
+    control_every: int = 50
+    steps_per_epoch: float = 1.0
+    average_output: bool = True
+    values: Callable[[int], Mapping[str, float | int]] | None = None
+    inspect: Callable[[Sequence[Any]], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes
+    ----------
+    models : list of ndarray, shape (d,)
+        Each local node's own final model (a copy).
+    average : ndarray, shape (d,), or None
+        Mean over all nodes, where it is the output.
+    rows : list of dict
+        The last evaluation, one row a local node; empty without an evaluator.
+    steps, rounds : int
+    reason : str
+        Why it ended.
+    diverged : bool
+    seconds : float
+        Run clock.
+    """
+
+    models: list[Vector]
+    average: Vector | None
+    rows: list[dict[str, float | int]]
+    steps: int
+    rounds: int
+    reason: str
+    diverged: bool
+    seconds: float
+
+
+def run(plan: Plan) -> Outcome:
+    """Run ``plan`` to its end on this process's nodes; every process calls it alike."""
+    # A diverging run overflows on its way; it is found by its numbers, not by warnings.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _Run(plan).to_the_end()
+
+
+class _Run:
+    """The loop's own state."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.states = [plan.algorithm.init(problem, plan.x0) for problem in plan.problems]
+        self.t = 0
+        self.rounds = 0
+        self.syncs = [0] * len(plan.nodes)
+        self.fired = [0] * len(plan.nodes)
+        self.clock = 0.0
+        self.began = time.perf_counter()
+        self.watch = Watch(plan.rules)
+        self.control = Control(plan.rules)
+        self.controlled = False
+        self.rows: list[dict[str, float | int]] = []
+
+    def to_the_end(self) -> Outcome:
+        plan = self.plan
+        verdict = self._evaluate()
+        while verdict is None:
+            self._step()
+            planned = plan.rules.planned(self.t, self.rounds, self.t / plan.steps_per_epoch)
+            if planned is not None:
+                verdict = Verdict(planned, diverged=False)
+            elif self.t % plan.evaluate_every == 0:
+                verdict = self._evaluate()
+            elif self.t % plan.control_every == 0:
+                verdict = self._control()
+        return self._end(verdict)
+
+    def _step(self) -> None:
+        """Take one step on every local node."""
+        plan, t = self.plan, self.t
+        began = time.perf_counter()
+        bytes_before = [traffic.payload_bytes for traffic in plan.network.traffic] if plan.recorders else []
+        step, states = plan.algorithm.step, self.states
+        results = plan.network.advance([step(*each) for each in zip(states, plan.problems, plan.nodes, strict=True)])
+        plan.network.poke()
+        self.t = t + 1
+        self.clock += time.perf_counter() - began
+        synced = False
+        for index, (state, info) in enumerate(results):
+            states[index] = state
+            if info.synced:
+                synced = True
+                self._count(index, t, info, bytes_before)
+        self.rounds += synced
+
+    def _count(self, index: int, t: int, info: Info, bytes_before: Sequence[int]) -> None:
+        plan = self.plan
+        self.syncs[index] += 1
+        self.fired[index] += info.fired
+        if info.diverged:
+            self.control.diverged(plan.nodes[index].index, t + 1)
+        if plan.recorders:
+            sent = plan.network.traffic[index].payload_bytes - bytes_before[index]
+            plan.recorders[index].sync(t, info.fired, info.drift, info.threshold, sent)
+
+    def _control(self, *, at_once: bool = False) -> Verdict | None:
+        """Act on the control reduction under way and start the next; ``at_once`` waits for that one too."""
+        network = self.plan.network
+        verdict = self.control.read(network.control_finish()) if self.controlled else None
+        sent = max(traffic.payload_bytes + traffic.header_bytes for traffic in network.traffic)
+        network.control_start(self.control.report(self.clock, sent / 1e6))
+        self.controlled = True
+        if at_once:
+            verdict = self.control.read(network.control_finish()) or verdict
+            self.controlled = False
+        return verdict
+
+    def _evaluate(self) -> Verdict | None:
+        """Evaluate, record and show, with the clock stopped; return why to stop, if so."""
+        plan = self.plan
+        verdict = self._control(at_once=True)
+        if plan.inspect is not None:
+            plan.inspect(self.states)
+        if plan.evaluator is None:
+            return verdict
+        began = time.perf_counter()
+        models = [plan.algorithm.model(state) for state in self.states]
+        figures = plan.evaluator.evaluate(models, self.t)
+        for phase in plan.phases:
+            phase.evaluate += time.perf_counter() - began
+        self.rows = [self._row(index, row) for index, row in enumerate(figures)]
+        for recorder, row in zip(plan.recorders, self.rows, strict=False):
+            recorder.row(row)
+        plan.progress.show(self.rows[0])
+        reason = self.watch.evaluated(figures[0]["objective_average"], figures[0]["gradient_norm"])
+        return verdict or (Verdict(reason, diverged=False) if reason else None)
+
+    def _row(self, index: int, figures: Mapping[str, float]) -> dict[str, float | int]:
+        plan = self.plan
+        row: dict[str, float | int] = {
+            **(plan.values(index) if plan.values is not None else {}),
+            **figures,
+            "step": self.t,
+            "round": self.rounds,
+            "epoch": self.t / plan.steps_per_epoch,
+            "seconds": self.clock,
+            "wall_seconds": time.perf_counter() - self.began,
+            "syncs": self.syncs[index],
+            "fired": self.fired[index],
+        }
+        if plan.phases:
+            phases = plan.phases[index]
+            row["compute_seconds"] = phases.compute
+            row["compress_seconds"] = phases.compress
+            row["evaluate_seconds"] = phases.evaluate
+            row["write_seconds"] = plan.recorders[index].seconds if plan.recorders else phases.write
+        return row
+
+    def _end(self, verdict: Verdict) -> Outcome:
+        """Complete what is in flight, evaluate the end, and take the models out."""
+        plan = self.plan
+        finish = plan.algorithm.finish
+        results = plan.network.advance(
+            [finish(*each) for each in zip(self.states, plan.problems, plan.nodes, strict=True)]
+        )
+        self.states = [state for state, _ in results]
+        models = [plan.algorithm.model(state).copy() for state in self.states]
+        average = None
+        if plan.average_output:
+            # The averaged model is an output, so its bytes are the method's.
+            average = plan.network.advance([_averaged(model) for model in models])[0][0]
+        late = None if self.rows and self.rows[0]["step"] == self.t else self._evaluate()
+        if late is not None and late.diverged:
+            verdict = late
+        plan.progress.close()
+        return Outcome(models, average, self.rows, self.t, self.rounds, verdict.reason, verdict.diverged, self.clock)
+
+
+def _averaged(model: Vector) -> Steps:
+    """Ask for the mean of all nodes' models; the answer is copied, for it is the network's."""
+    mean = yield Average(model, 1.0)
+    return mean.copy(), Info(synced=True)

@@ -1,0 +1,118 @@
+"""What a person sees while a run goes on: a bar on a terminal, plain flushed lines elsewhere; only from one process."""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TextIO
+
+from mpi_opt.run.stop import StopRules
+
+
+class Progress(Protocol):
+    """Shown progress."""
+
+    def show(self, row: Mapping[str, float]) -> None:
+        """Show the figures of one evaluation (names of ``metrics.schema.SERIES``)."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Show one line of text."""
+        ...
+
+    def close(self) -> None:
+        """End the display."""
+        ...
+
+
+class Silent:
+    """Shows nothing: all processes but the first, and library use."""
+
+    def show(self, row: Mapping[str, float]) -> None:
+        """Show nothing."""
+
+    def say(self, text: str) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Show nothing."""
+
+
+def figures(row: Mapping[str, float]) -> str:
+    """Return the figures of an evaluation in one line; what is unknown (NaN) is left out."""
+    mean, worst = row["objective_mean"], row["objective_worst"]
+    parts = [f"objective {row['objective_average']:.6g} (mean {mean:.6g}, worst {worst:.6g})"]
+    if row["test_error_average"] == row["test_error_average"]:
+        parts.append(f"test error {row['test_error_average']:.2%} (worst {row['test_error_worst']:.2%})")
+    elif row["train_error_average"] == row["train_error_average"]:
+        parts.append(f"train error {row['train_error_average']:.2%}")
+    parts.append(f"sent {size(row['payload_bytes'] + row['header_bytes'])}/node")
+    return "  ".join(parts)
+
+
+def size(nbytes: float) -> str:
+    """Return a number of bytes for people, in powers of 1000."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if nbytes < 1000 or unit == "GB":
+            break
+        nbytes /= 1000
+    return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.3g} {unit}"
+
+
+class Lines:
+    """Plain lines, flushed one by one: a batch log is never empty for hours."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+
+    def show(self, row: Mapping[str, float]) -> None:
+        """Write one line."""
+        self._write(
+            f"step {int(row['step']):>7}  round {int(row['round']):>6}  {row['seconds']:8.2f} s  {figures(row)}"
+        )
+
+    def say(self, text: str) -> None:
+        """Write ``text``."""
+        self._write(text)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Bar:
+    """A bar on a terminal; figures stand behind it."""
+
+    def __init__(self, rules: StopRules, log: Callable[[str], None]) -> None:
+        from tqdm import tqdm
+
+        self._bar: Any = tqdm(total=rules.steps, unit="step", file=sys.stderr, dynamic_ncols=True, leave=True)
+        self._lines = Lines(log)
+
+    def show(self, row: Mapping[str, float]) -> None:
+        """Move the bar on."""
+        self._bar.set_postfix_str(figures(row), refresh=False)
+        self._bar.update(int(row["step"]) - self._bar.n)
+        self._lines.show(row)
+
+    def say(self, text: str) -> None:
+        """Write ``text`` above the bar."""
+        self._bar.write(text, file=sys.stdout)
+        self._lines.say(text)
+
+    def close(self) -> None:
+        """Leave the bar as it stands."""
+        self._bar.close()
+
+
+def progress(rules: StopRules, log: TextIO | None) -> Progress:
+    """Return a bar where standard error is a terminal, else lines; both are written to ``log`` too."""
+
+    def to_log(text: str) -> None:
+        if log is not None:
+            log.write(text + "\n")
+            log.flush()
+
+    def to_both(text: str) -> None:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+        to_log(text)
+
+    return Bar(rules, to_log) if sys.stderr.isatty() else Lines(to_both)
