@@ -106,6 +106,8 @@ def _complete(raw: jobtext.Plain, base: Path) -> None:
         for key, value in method.defaults.items():
             algorithm.setdefault(key, value)
         _long(algorithm, "compressor", str, {"name": ...})
+        if isinstance(compressor := algorithm.get("compressor"), dict):
+            _long(compressor, "inner", str, {"name": ...})
         for key in ("step_size", "threshold"):
             _long(algorithm, key, int | float, {"schedule": "constant", "value": ...})
 

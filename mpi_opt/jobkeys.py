@@ -4,7 +4,6 @@
 struct it would be in, whether it comes from a file or from code that goes through ``msgspec.convert``.
 """
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -34,6 +33,7 @@ Files: TypeAlias = Annotated[
     str | list[str],
     _says("a file, a glob, a list of them, or 'builtin:digits'"),
 ]
+Levels: TypeAlias = Annotated[int, _says("an integer from 1 to 65535", ge=1, le=65535)]
 Kept: TypeAlias = Annotated[
     Annotated[int, Meta(ge=1)] | Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?%$")],
     _says('an integer >= 1, or a share of the dimension such as "1%", above 0 and at most 100'),
@@ -232,27 +232,26 @@ Threshold: TypeAlias = ConstantThreshold | PolynomialThreshold | StepwiseThresho
 
 
 class _Compressor(_Table, frozen=True, kw_only=True, tag_field="name"):
-    """An operator C(v); ``value_bits`` is the width in which values travel."""
+    """An operator C(v)."""
+
+
+class _Valued(_Compressor, frozen=True, kw_only=True):
+    """An operator whose values (or scale) travel in ``value_bits`` bits."""
 
     value_bits: Annotated[Literal[32, 64], _says("32 or 64")] = 32
 
 
-class _Blockwise(_Compressor, frozen=True, kw_only=True):
-    """An operator that may be applied to consecutive blocks of ``block`` entries; ``None``: to the whole vector."""
-
-    block: Count | None = None
-
-
-class _Sparse(_Blockwise, frozen=True, kw_only=True):
-    """An operator that keeps ``k`` entries (of each block)."""
+class _Sparse(_Valued, frozen=True, kw_only=True):
+    """An operator that keeps ``k`` entries."""
 
     k: Kept
 
     def __post_init__(self) -> None:
-        _share(self.k)
+        if isinstance(self.k, str) and not 0.0 < float(self.k.removesuffix("%")) <= 100.0:
+            raise ValueError(f"algorithm.compressor.k = {jobtext.show(self.k)}: allowed: above 0% and at most 100%")
 
 
-class Identity(_Compressor, frozen=True, kw_only=True, tag="identity"):
+class Identity(_Valued, frozen=True, kw_only=True, tag="identity"):
     """Everything is sent."""
 
 
@@ -264,7 +263,7 @@ class RandomK(_Sparse, frozen=True, kw_only=True, tag="random-k"):
     """k entries drawn from the shared seed."""
 
 
-class Sign(_Blockwise, frozen=True, kw_only=True, tag="sign"):
+class Sign(_Valued, frozen=True, kw_only=True, tag="sign"):
     """All signs and one scale."""
 
 
@@ -272,35 +271,32 @@ class SignTopK(_Sparse, frozen=True, kw_only=True, tag="sign-top-k"):
     """The signs of the k entries of largest magnitude, and one scale."""
 
 
-class Qsgd(_Blockwise, frozen=True, kw_only=True, tag="qsgd"):
+class Qsgd(_Valued, frozen=True, kw_only=True, tag="qsgd"):
     """Stochastic rounding to ``levels`` levels."""
 
-    levels: Count
+    levels: Levels
 
 
 class QsgdTopK(_Sparse, frozen=True, kw_only=True, tag="qsgd-top-k"):
     """Stochastic rounding of the k entries of largest magnitude."""
 
-    levels: Count
+    levels: Levels
 
 
-Compressor: TypeAlias = Identity | TopK | RandomK | Sign | SignTopK | Qsgd | QsgdTopK
+Plain: TypeAlias = Identity | TopK | RandomK | Sign | SignTopK | Qsgd | QsgdTopK
 
 
-def _share(k: int | str) -> float | None:
-    """Return ``"1%"`` as 0.01, an integer as ``None``."""
-    if isinstance(k, int):
-        return None
-    share = float(k.removesuffix("%")) / 100.0
-    if not 0.0 < share <= 1.0:
-        raise ValueError(f"algorithm.compressor.k = {jobtext.show(k)}: allowed: above 0% and at most 100%")
-    return share
+class Blockwise(_Compressor, frozen=True, kw_only=True, tag="blockwise"):
+    """``inner`` on each of consecutive blocks of ``sizes`` entries."""
+
+    sizes: Annotated[
+        tuple[Annotated[int, Meta(ge=1)], ...],
+        _says("a list of integers >= 1 that add up to the dimension", min_length=1),
+    ]
+    inner: Annotated[Plain, _says("a compressor's name, or a table { name = ... }")]
 
 
-def entries_kept(k: int | str, dim: int) -> int:
-    """Return how many of ``dim`` entries ``k`` means: itself, or the share rounded to the nearest, at least 1."""
-    share = _share(k)
-    return int(k) if share is None else max(1, math.floor(share * dim + 0.5))
+Compressor: TypeAlias = Plain | Blockwise
 
 
 # --- [algorithm] ------------------------------------------------------------------------------------------------------
