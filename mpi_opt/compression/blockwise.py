@@ -1,0 +1,112 @@
+"""An operator applied to consecutive blocks of coordinates, each with its own k and scale, in one packed message."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mpi_opt.compression.base import Codec, Compressor, Message, Size
+from mpi_opt.compression.bits import read_varint, varint_bytes, write_varint
+from mpi_opt.compression.messages import Blocks
+from mpi_opt.compression.wire import checked
+from mpi_opt.draws import Key
+from mpi_opt.errors import JobError
+from mpi_opt.types import Bytes, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Blockwise:
+    """C(v) = (C_inner(block 1), C_inner(block 2), ...), say one block for each layer's weights.
+
+    A heavy-tailed layer then does not set the scale of the others, and each keeps a share of its entries. In a job:
+    ``{ name = "blockwise", sizes = [7840, 10], inner = { name = "sign-top-k", k = "1%" } }``.
+
+    Parameters
+    ----------
+    inner : Compressor
+        Operator of each block; a share k counts within the block.
+    sizes : sequence of int
+        Length of each block; their sum is the dimension.
+    """
+
+    inner: Compressor
+    sizes: Sequence[int]
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.inner, "compress", None)):
+            raise JobError(f"compressor.inner = {self.inner!r}: must be a compressor")
+        sizes = self.sizes
+        fits = isinstance(sizes, Sequence) and not isinstance(sizes, str) and len(sizes) > 0
+        if not fits or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in sizes):
+            raise JobError(f"compressor.sizes = {sizes!r}: must be a list of integers of at least 1")
+        object.__setattr__(self, "sizes", tuple(sizes))
+
+    def compress(self, v: Vector, key: Key) -> Blocks:
+        """Return a message for each block; block i of n draws as exchange ``n * round + i``."""
+        self._check(v.size)
+        parts, start = [], 0
+        for i, size in enumerate(self.sizes):
+            step = key.step * len(self.sizes) + i
+            parts.append(self.inner.compress(v[start : start + size], key._replace(step=step)))
+            start += size
+        return Blocks(tuple(parts))
+
+    def omega(self, dim: int) -> float:
+        """Return the least omega of the blocks."""
+        self._check(dim)
+        return min(self.inner.omega(size) for size in self.sizes)
+
+    def codec(self, dim: int, seed: int) -> "BlocksCodec":
+        """Return the wire format; raises ``JobError`` where the sizes do not add up to ``dim`` or k is over one."""
+        self._check(dim)
+        return BlocksCodec(dim, tuple(self.inner.codec(size, seed) for size in self.sizes))
+
+    def _check(self, dim: int) -> None:
+        if sum(self.sizes) != dim:
+            raise JobError(f"compressor.sizes add up to {sum(self.sizes)}, must add up to the dimension, {dim}")
+
+
+@dataclass(slots=True)
+class BlocksCodec:
+    """The blocks' messages one after the other, each but the last after its length as a varint."""
+
+    dim: int
+    codecs: tuple[Codec, ...]
+    max_bytes: int = field(init=False)
+    _work: Bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        sizes = [codec.max_bytes for codec in self.codecs]
+        self.max_bytes = sum(sizes) + sum(varint_bytes(size) for size in sizes[:-1])
+        self._work = np.empty(max(sizes), dtype=np.uint8)
+
+    def encode(self, message: Message, out: Bytes) -> Size:
+        """Write ``message`` to the front of ``out``."""
+        m: Blocks = checked(message, Blocks, self.dim, self.dim)
+        header = payload = at = 0
+        for codec, part in zip(self.codecs[:-1], m.parts[:-1], strict=True):
+            size = codec.encode(part, self._work)
+            length = size.header + size.payload
+            start = write_varint(length, out, at)
+            header += start - at + size.header
+            payload += size.payload
+            at = start + length
+            out[start:at] = self._work[:length]
+        last = self.codecs[-1].encode(m.parts[-1], out[at:])
+        return Size(header + last.header, payload + last.payload)
+
+    def decode(self, data: Bytes, sender: int, round: int) -> Blocks:
+        """Read one message; raises ``ValueError`` where it is malformed."""
+        if data.size > self.max_bytes:
+            raise ValueError(f"malformed message: {data.size} bytes, expected at most {self.max_bytes}")
+        parts: list[Message] = []
+        at, n = 0, len(self.codecs)
+        for i, codec in enumerate(self.codecs):
+            length = data.size - at
+            if i < n - 1:
+                length, at = read_varint(data, at)
+            if length > data.size - at:
+                raise ValueError(f"malformed message: block {i} of {length} bytes, {data.size - at} are left")
+            parts.append(codec.decode(data[at : at + length], sender, round * n + i))
+            at += length
+        return Blocks(tuple(parts))

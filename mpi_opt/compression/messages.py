@@ -1,0 +1,291 @@
+"""What operators produce: immutable messages that hold exactly the numbers that travel.
+
+| message | holds | made by |
+|---|---|---|
+| ``Dense`` | d values | identity |
+| ``Sparse`` | a support and its values | top-k |
+| ``Signs`` | a support, its signs, one scale | sign-top-k |
+| ``DenseSigns`` | d signs, one scale | sign |
+| ``Levels`` | a support, signs, levels 1..s, one unit | qsgd, qsgd-top-k |
+| ``SharedSupport`` | values on a support that every node can draw | random-k |
+| ``Blocks`` | one message for each block of coordinates | blockwise |
+
+Values, scales and units are float64 numbers that fit ``value_bits``: with 32 they are fp32 numbers, so that sender and
+receivers add the same bits. Supports are int64, strictly ascending. Arrays become read-only with the message.
+Two messages are equal when all they hold is equal.
+"""
+
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from mpi_opt.compression.base import Message
+from mpi_opt.types import Indices, Vector
+
+Mask = npt.NDArray[np.bool_]
+
+
+def log2_binomial(n: int, k: int) -> float:
+    """Return log2 of n over k, the bits that name one support of size k."""
+    return (math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)) / math.log(2)
+
+
+class _Held:
+    """Equality by content and read-only arrays."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        for value in self._held():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(
+            np.array_equal(a, b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else bool(a == b)
+            for a, b in zip(self._held(), other._held(), strict=True)
+        )
+
+    def _held(self) -> list[object]:
+        return [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
+
+
+def _scatter(out: Vector, indices: Indices, values: Vector, weight: float) -> None:
+    """Add ``weight * values`` at ``indices``; each index occurs once, so a buffered ``+=`` is right."""
+    if weight != 1.0:
+        values = weight * values
+    if indices.size == out.size:
+        out += values
+    else:
+        out[indices] += values
+
+
+def _spread(dim: int, indices: Indices, values: Vector) -> Vector:
+    out = np.zeros(dim)
+    out[indices] = values
+    return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dense(_Held):
+    """All d values, shape ``(d,)``."""
+
+    values: Vector
+    value_bits: int = 32
+
+    @property
+    def dim(self) -> int:
+        """Return d."""
+        return self.values.size
+
+    @property
+    def count(self) -> int:
+        """Return d: every entry travels."""
+        return self.values.size
+
+    def add_to(self, out: Vector, weight: float = 1.0) -> None:
+        """Add ``weight * message`` to ``out`` in place."""
+        out += self.values if weight == 1.0 else weight * self.values
+
+    def dense(self) -> Vector:
+        """Return a copy of the values."""
+        return self.values.copy()
+
+    def floor_bits(self) -> float:
+        """Return the bits of d values."""
+        return float(self.value_bits * self.dim)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sparse(_Held):
+    """Values, none of them zero, on a support; both of shape ``(k',)``."""
+
+    dim: int
+    indices: Indices
+    values: Vector
+    value_bits: int = 32
+
+    @property
+    def count(self) -> int:
+        """Return k'."""
+        return self.indices.size
+
+    def add_to(self, out: Vector, weight: float = 1.0) -> None:
+        """Add ``weight * message`` to ``out`` in place; O(k')."""
+        _scatter(out, self.indices, self.values, weight)
+
+    def dense(self) -> Vector:
+        """Return the message as a new vector."""
+        return _spread(self.dim, self.indices, self.values)
+
+    def floor_bits(self) -> float:
+        """Return log2 C(d, k') and the bits of k' values."""
+        return log2_binomial(self.dim, self.count) + self.value_bits * self.count
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Signs(_Held):
+    """``scale`` times a sign on a support; ``negative`` has shape ``(k',)``. ``scale`` is 0 exactly when k' is."""
+
+    dim: int
+    indices: Indices
+    negative: Mask
+    scale: float
+    value_bits: int = 32
+
+    @property
+    def count(self) -> int:
+        """Return k'."""
+        return self.indices.size
+
+    def _values(self) -> Vector:
+        return np.where(self.negative, -self.scale, self.scale)
+
+    def add_to(self, out: Vector, weight: float = 1.0) -> None:
+        """Add ``weight * message`` to ``out`` in place; O(k')."""
+        _scatter(out, self.indices, self._values(), weight)
+
+    def dense(self) -> Vector:
+        """Return the message as a new vector."""
+        return _spread(self.dim, self.indices, self._values())
+
+    def floor_bits(self) -> float:
+        """Return log2 C(d, k') + k' + 32 bits; 0 for the empty message."""
+        return log2_binomial(self.dim, self.count) + self.count + self.value_bits if self.count else 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DenseSigns(_Held):
+    """``scale`` times a sign for every coordinate; ``negative`` has shape ``(d,)``. ``scale`` 0 is the zero message."""
+
+    negative: Mask
+    scale: float
+    value_bits: int = 32
+
+    @property
+    def dim(self) -> int:
+        """Return d."""
+        return self.negative.size
+
+    @property
+    def count(self) -> int:
+        """Return d, or 0 for the zero message."""
+        return self.negative.size if self.scale else 0
+
+    def add_to(self, out: Vector, weight: float = 1.0) -> None:
+        """Add ``weight * message`` to ``out`` in place."""
+        if self.scale:
+            step = weight * self.scale
+            out += np.where(self.negative, -step, step)
+
+    def dense(self) -> Vector:
+        """Return the message as a new vector."""
+        return np.where(self.negative, -self.scale, self.scale) if self.scale else np.zeros(self.dim)
+
+    def floor_bits(self) -> float:
+        """Return d + 32 bits; 0 for the zero message."""
+        return float(self.dim + self.value_bits) if self.scale else 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Levels(_Held):
+    """``unit`` times a signed level on a support.
+
+    ``levels`` (uint16, in 1..``top``) and ``negative`` have shape ``(k',)``; ``unit`` is 0 exactly when k' is.
+    """
+
+    dim: int
+    indices: Indices
+    negative: Mask
+    levels: npt.NDArray[np.uint16]
+    unit: float
+    top: int
+    value_bits: int = 32
+
+    @property
+    def count(self) -> int:
+        """Return k', the entries of a level above 0."""
+        return self.indices.size
+
+    def _values(self) -> Vector:
+        # A 24-bit unit times a 16-bit level is exact in float64.
+        magnitudes = self.levels * self.unit
+        return np.where(self.negative, -magnitudes, magnitudes)
+
+    def add_to(self, out: Vector, weight: float = 1.0) -> None:
+        """Add ``weight * message`` to ``out`` in place; O(k')."""
+        _scatter(out, self.indices, self._values(), weight)
+
+    def dense(self) -> Vector:
+        """Return the message as a new vector."""
+        return _spread(self.dim, self.indices, self._values())
+
+    def floor_bits(self) -> float:
+        """Return log2 C(d, k') + k' (1 + log2 s) + 32 bits; 0 for the empty message."""
+        if not self.count:
+            return 0.0
+        return log2_binomial(self.dim, self.count) + self.count * (1 + math.log2(self.top)) + self.value_bits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedSupport(_Held):
+    """Values (zeros among them too) on a support that receivers draw themselves; both of shape ``(k,)``."""
+
+    dim: int
+    indices: Indices
+    values: Vector
+    value_bits: int = 32
+
+    @property
+    def count(self) -> int:
+        """Return k."""
+        return self.indices.size
+
+    def add_to(self, out: Vector, weight: float = 1.0) -> None:
+        """Add ``weight * message`` to ``out`` in place; O(k)."""
+        _scatter(out, self.indices, self.values, weight)
+
+    def dense(self) -> Vector:
+        """Return the message as a new vector."""
+        return _spread(self.dim, self.indices, self.values)
+
+    def floor_bits(self) -> float:
+        """Return the bits of k values: the support costs nothing."""
+        return float(self.value_bits * self.count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks(_Held):
+    """One message for each block of consecutive coordinates; block i has ``parts[i].dim`` of them."""
+
+    parts: tuple[Message, ...]
+
+    @property
+    def dim(self) -> int:
+        """Return d."""
+        return sum(part.dim for part in self.parts)
+
+    @property
+    def count(self) -> int:
+        """Return the entries kept in all blocks."""
+        return sum(part.count for part in self.parts)
+
+    def add_to(self, out: Vector, weight: float = 1.0) -> None:
+        """Add ``weight * message`` to ``out`` in place."""
+        start = 0
+        for part in self.parts:
+            part.add_to(out[start : start + part.dim], weight)
+            start += part.dim
+
+    def dense(self) -> Vector:
+        """Return the message as a new vector."""
+        return np.concatenate([part.dense() for part in self.parts])
+
+    def floor_bits(self) -> float:
+        """Return the sum over blocks."""
+        return sum(part.floor_bits() for part in self.parts)
