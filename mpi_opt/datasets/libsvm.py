@@ -116,7 +116,7 @@ def parse_block(block: Bytes, name: str, first_line: Callable[[], int], index_ba
     """Parse one block of whole lines; parameters and errors as for ``parse``."""
     text = np.empty(block.size + 2 + PAD, dtype=np.uint8)
     text[0] = 10
-    text[1:-1-PAD] = block
+    text[1 : -1 - PAD] = block
     text[-1 - PAD :] = 32
     text[-1 - PAD] = 10
     _blank_ignored(text)

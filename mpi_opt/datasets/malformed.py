@@ -47,7 +47,9 @@ def explain(field: str, is_label: bool, previous: str | None, index_base: int) -
 
 def _explain_label(field: str, shown: str) -> str:
     if "," in field:
-        return f"label {shown}: several labels, or text parted by commas; allowed is one number, then index:value fields"
+        return (
+            f"label {shown}: several labels, or text parted by commas; allowed is one number, then index:value fields"
+        )
     if ":" in field:
         return f"{shown} stands where the label should be; a line begins with its label, a number"
     return f"label {_explain_number(field)}"

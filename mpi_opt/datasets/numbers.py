@@ -1,8 +1,8 @@
 """Decimal numbers in a byte buffer to correctly rounded doubles, many at once and without a loop over tokens.
 
 The text is seen as *events*: the positions of all bytes that are not digits. Between two events lies a run of digits
-(perhaps none), and a number is a short pattern of events, ``[+-] run [. run] [eE [+-] run] space``. A run of up to eight
-digits is one 64-bit load, a shift and three multiplications (two digits to a byte pair, four, eight).
+(perhaps none), and a number is a short pattern of events, ``[+-] run [. run] [eE [+-] run] space``. A run of up to
+eight digits is one 64-bit load, a shift and three multiplications (two digits to a byte pair, four, eight).
 
 A decimal ``m 10^p`` with ``m <= 2^53`` and ``|p| <= 22`` is one exact integer and one exactly rounded operation
 (W. D. Clinger, How to read floating point numbers accurately, PLDI 1990). The rest goes through ``decimals.py``.

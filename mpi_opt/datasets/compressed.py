@@ -1,0 +1,64 @@
+"""Files opened by what they are, not by what they are called: plain, gzip, bzip2, xz."""
+
+import lzma
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from mpi_opt.errors import DataError
+
+_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
+_UNREADABLE = {
+    b"\x89HDF\r\n\x1a\n": "an HDF5 file",
+    b"PK\x03\x04": "a zip archive",
+    b"\x28\xb5\x2f\xfd": "a Zstandard file",
+    b"\x93NUMPY": "a NumPy file",
+}
+
+
+def detect(path: Path) -> str | None:
+    """Return ``"gzip"``, ``"bzip2"``, ``"xz"`` or ``None`` (plain) by the file's first bytes.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, or is of a kind that is not read here.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(8)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+    for magic, what in _UNREADABLE.items():
+        if head.startswith(magic):
+            raise DataError(f"{path}: is {what}; allowed are LIBSVM text and IDX, plain or as .gz, .bz2, .xz")
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+
+
+@contextmanager
+def open_stream(path: Path) -> Iterator[BinaryIO]:
+    """Open ``path`` for reading its uncompressed bytes; what goes wrong inside the block is a ``DataError``."""
+    try:
+        with _open(path) as stream:
+            yield stream
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise DataError(f"{path}: cannot be read, perhaps it is damaged or cut short: {error}") from error
+
+
+def _open(path: Path) -> BinaryIO:
+    # imported one by one: most runs need one of them or none
+    match detect(path):
+        case "gzip":
+            import gzip
+
+            return cast(BinaryIO, gzip.open(path, "rb"))
+        case "bzip2":
+            import bz2
+
+            return cast(BinaryIO, bz2.open(path, "rb"))
+        case "xz":
+            return cast(BinaryIO, lzma.open(path, "rb"))
+        case _:
+            return path.open("rb")

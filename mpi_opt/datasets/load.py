@@ -1,0 +1,193 @@
+"""A job's data set, read by all processes together and dealt to its nodes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpi_opt.datasets.deal import deal
+from mpi_opt.datasets.holding import Holding, hold
+from mpi_opt.datasets.labels import apply_map, label_map
+from mpi_opt.datasets.partition import Partition, by_label, contiguous, dirichlet, hold_out, shuffled
+from mpi_opt.datasets.shard import DataInfo, Shard
+from mpi_opt.datasets.spec import DataSpec
+from mpi_opt.errors import DataError, LaunchError
+from mpi_opt.network.collectives import Collectives
+from mpi_opt.types import Indices, Vector
+
+__all__ = ["DataSpec", "Loaded", "load"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The shards of this process's nodes, and facts that are the same on every process.
+
+    Attributes
+    ----------
+    train : tuple of Shard
+        One for each local node. ``rows`` are numbers in the file, also where rows are held out.
+    test : tuple of Shard or None
+        The test set cut evenly over the nodes in the file's order.
+    info, test_info : DataInfo
+        Of the train and test rows; ``test_info`` is ``None`` without a test set.
+    warnings : tuple of str
+        What a user should know about the split.
+    """
+
+    train: tuple[Shard, ...]
+    test: tuple[Shard, ...] | None
+    info: DataInfo
+    test_info: DataInfo | None
+    warnings: tuple[str, ...]
+
+
+def load(spec: DataSpec, collectives: Collectives, nodes: int, local: Sequence[int]) -> Loaded:
+    """Read, split and deal the data of a job; called by all processes together.
+
+    Parameters
+    ----------
+    spec : DataSpec
+    collectives : Collectives
+        Among the processes of the run.
+    nodes : int
+        n, at least 1.
+    local : sequence of int
+        The nodes this process carries; every node is carried once.
+
+    Returns
+    -------
+    Loaded
+        Shards do not depend on the number of processes.
+
+    Raises
+    ------
+    DataError
+        On every process: a set is missing, malformed or does not fit the loss.
+    LaunchError
+        The nodes are not each carried by one process.
+    """
+    owners = _owners(collectives, nodes, local)
+    train = hold(spec.train, spec.search, spec.index_base, collectives)
+    mapping = label_map(train.labels, spec.label_kind, train.name, collectives)
+    labels = apply_map(train.labels, mapping, train.name)
+    columns = _columns(train, spec.features)
+    kept = held = None
+    if spec.holdout is not None:
+        kept, held = hold_out(train.rows, spec.holdout, spec.seed)
+        if kept.size == 0:
+            raise DataError(f"{train.name}: holdout = {spec.holdout} of {train.rows} rows leaves none to train on")
+    partition = _partition(spec, nodes, kept, train, labels, collectives)
+    shards = deal(train, labels, columns, partition, owners, local, collectives)
+    count = partition.order.size
+    info = _info(train, count, columns, _nonzeros(train, shards, count, collectives), mapping)
+    test, test_info = None, None
+    if held is not None:
+        split = contiguous(held.size, nodes)
+        test = deal(train, labels, columns, Partition(held[split.order], split.offsets), owners, local, collectives)
+        test_info = _info(train, held.size, columns, train.nonzeros - info.nonzeros, mapping)
+    elif spec.test is not None:
+        other = hold(
+            spec.test, spec.search, train.index_base if train.sparse is not None else spec.index_base, collectives
+        )
+        _check_fits(other, columns, train)
+        strange, error = other.labels, None
+        try:
+            strange = apply_map(other.labels, mapping, other.name)
+        except DataError as caught:
+            error = caught
+        collectives.check(error)
+        test = deal(other, strange, columns, contiguous(other.rows, nodes), owners, local, collectives)
+        test_info = _info(other, other.rows, columns, other.nonzeros, mapping)
+    return Loaded(shards, test, info, test_info, _warnings(shards, local, mapping, nodes, collectives))
+
+
+def _owners(collectives: Collectives, nodes: int, local: Sequence[int]) -> Indices:
+    """Return each node's process, int64 shape (nodes,)."""
+    carried = collectives.gather([int(node) for node in local])
+    flat = sorted(node for group in carried for node in group)
+    if flat != list(range(nodes)):
+        raise LaunchError(
+            f"processes carry nodes {flat}; each of the nodes 0..{nodes - 1} must be carried exactly once"
+        )
+    owners = np.empty(nodes, dtype=np.int64)
+    for process, group in enumerate(carried):
+        owners[group] = process
+    return owners
+
+
+def _columns(train: Holding, wanted: int | None) -> int:
+    """Return the number of columns of all shards."""
+    if wanted is None and train.features == 0:
+        raise DataError(f"{train.name}: no row has any feature; say how many there are with data.features")
+    if wanted is None or wanted == train.features:
+        return train.features
+    if train.sparse is None or wanted < train.features:
+        allowed = f"at least {train.features}" if train.sparse is not None else f"{train.features}"
+        raise DataError(
+            f"{train.name}: has {train.features} features, but data.features = {wanted}; allowed is {allowed}"
+        )
+    return wanted
+
+
+def _check_fits(test: Holding, columns: int, train: Holding) -> None:
+    """Refuse a test set whose columns the model does not have."""
+    if test.features > columns or (test.sparse is None and test.features != columns):
+        raise DataError(
+            f"{test.name}: goes up to column {test.features - 1 + test.index_base} ({test.features} features), but the "
+            f"train set {train.name} has {columns} features; data.features sets more for sets of text"
+        )
+
+
+def _partition(
+    spec: DataSpec, nodes: int, kept: Indices | None, train: Holding, labels: Vector, collectives: Collectives
+) -> Partition:
+    """Return the split of the train rows, over row numbers in the file."""
+    rows = train.rows if kept is None else kept.size
+    if spec.partition == "contiguous":
+        split = contiguous(rows, nodes)
+    elif spec.partition == "shuffled":
+        split = shuffled(rows, nodes, spec.seed)
+    else:
+        everyone = np.concatenate(collectives.all_to_all([labels if served else labels[:0] for served in train.serves]))
+        mine = everyone if kept is None else everyone[kept]
+        split = by_label(mine, nodes) if spec.alpha is None else dirichlet(mine, nodes, spec.seed, spec.alpha)
+    return split if kept is None else Partition(kept[split.order], split.offsets)
+
+
+def _nonzeros(train: Holding, shards: tuple[Shard, ...], count: int, collectives: Collectives) -> int:
+    """Return the stored (dense: non-zero) entries of the train rows."""
+    if count == train.rows:
+        return train.nonzeros
+    sparse = train.sparse is not None
+    mine = sum(shard.features.nnz if sparse else int(np.count_nonzero(shard.features)) for shard in shards)
+    return sum(collectives.gather(mine))
+
+
+def _info(holding: Holding, rows: int, columns: int, nonzeros: int, mapping: Mapping[float, float] | None) -> DataInfo:
+    return DataInfo(holding.name, rows, columns, nonzeros, mapping, holding.index_base, holding.sparse is not None)
+
+
+def _warnings(
+    shards: tuple[Shard, ...],
+    local: Sequence[int],
+    mapping: Mapping[float, float] | None,
+    nodes: int,
+    collectives: Collectives,
+) -> tuple[str, ...]:
+    """Return remarks on empty shards and on shards of one class, the same on every process."""
+    empty = [node for node, shard in zip(local, shards, strict=True) if shard.labels.size == 0]
+    alone = []
+    if mapping is not None and len(mapping) > 1:
+        alone = [
+            node
+            for node, shard in zip(local, shards, strict=True)
+            if shard.labels.size and bool((shard.labels == shard.labels[0]).all())
+        ]
+    seen = collectives.gather((empty, alone))
+    said = []
+    for which, what in enumerate(("no rows", "rows of one class only")):
+        found = sorted(node for entry in seen for node in entry[which])
+        if found:
+            named = ", ".join(str(node) for node in found[:8]) + (", ..." if len(found) > 8 else "")
+            said.append(f"{len(found)} of {nodes} nodes hold {what}: {named}")
+    return tuple(said)

@@ -1,0 +1,78 @@
+"""What a job says about its data, validated."""
+
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from mpi_opt.datasets.labels import LabelKind
+from mpi_opt.errors import JobError
+
+PartitionName: TypeAlias = Literal["contiguous", "shuffled", "by-label", "dirichlet"]
+
+
+@dataclass(frozen=True, slots=True)
+class DataSpec:
+    """What to read and how to split it.
+
+    Attributes
+    ----------
+    train : str or tuple of str
+        The job's word or words (see ``source.resolve``).
+    test : str, tuple of str or None
+        Another set, or none.
+    holdout : float or None
+        Share of the train set's rows, in (0, 1), chosen by the seed and kept as the test set; not with ``test``.
+    partition : {"contiguous", "shuffled", "by-label", "dirichlet"}
+        How train rows go to nodes.
+    alpha : float or None
+        Concentration, > 0, of ``"dirichlet"`` and of nothing else.
+    label_kind : {"binary", "classes", "real"}
+        What the loss takes.
+    features : int or None
+        Columns of the shards; ``None`` takes as many as the train set has.
+    index_base : {1, 0} or None
+        What columns of text are counted from; ``None`` takes 0 if index 0 occurs in the train set, else 1.
+    seed : int
+        Of the shuffle, the hold-out and the Dirichlet draws.
+    search : tuple of Path
+        Folders for relative words.
+
+    Raises
+    ------
+    JobError
+        A value is not allowed.
+    """
+
+    train: str | tuple[str, ...]
+    test: str | tuple[str, ...] | None = None
+    holdout: float | None = None
+    partition: PartitionName = "contiguous"
+    alpha: float | None = None
+    label_kind: LabelKind = "binary"
+    features: int | None = None
+    index_base: int | None = 1
+    seed: int = 0
+    search: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.holdout is not None and not 0.0 < self.holdout < 1.0:
+            raise JobError(f"data.holdout = {self.holdout}: allowed is a number between 0 and 1, both excluded")
+        if self.holdout is not None and self.test is not None:
+            raise JobError(f"data.holdout = {self.holdout} beside data.test = {self.test!r}: allowed is one of them")
+        if self.partition not in get_args(PartitionName):
+            raise JobError(f"data.partition = {self.partition!r}: allowed are {', '.join(get_args(PartitionName))}")
+        if (self.partition == "dirichlet") != (self.alpha is not None):
+            raise JobError(f"data.partition = {self.partition!r} with alpha = {self.alpha}: alpha belongs to dirichlet")
+        if self.alpha is not None and not 0.0 < self.alpha < inf:
+            raise JobError(f"data.partition: alpha = {self.alpha}: allowed is a positive number")
+        if self.partition == "dirichlet" and self.label_kind == "real":
+            raise JobError(
+                "data.partition = 'dirichlet' splits classes, and this loss has none; take another partition"
+            )
+        if self.label_kind not in get_args(LabelKind):
+            raise JobError(f"label kind {self.label_kind!r}: allowed are {', '.join(get_args(LabelKind))}")
+        if self.features is not None and self.features < 1:
+            raise JobError(f"data.features = {self.features}: allowed is a number of at least 1")
+        if self.index_base not in (0, 1, None):
+            raise JobError(f"data.index_base = {self.index_base}: allowed are 0 and 1, or 'auto'")

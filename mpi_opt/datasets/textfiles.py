@@ -1,0 +1,76 @@
+"""LIBSVM files read by byte range, so that every process parses its own share, or as a whole."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from mpi_opt.datasets.compressed import open_stream
+from mpi_opt.datasets.libsvm import Rows, join_rows, parse
+from mpi_opt.datasets.source import TextFiles
+
+CHUNK = 1 << 23
+"""Bytes read at a time."""
+
+
+def read_share(source: TextFiles, part: int, parts: int, index_base: int) -> Rows:
+    """Read one of ``parts`` shares of plain files, taken as one long byte space.
+
+    A line belongs to the share that its first byte falls in, so the shares in order are exactly the set's rows.
+
+    Raises
+    ------
+    DataError
+        ``file:line: ...`` with the line's true number, or the file cannot be read.
+    """
+    total = sum(source.sizes)
+    low, high = total * part // parts, total * (part + 1) // parts
+    rows, begin = [], 0
+    for path, size in zip(source.paths, source.sizes, strict=True):
+        first, last = max(low - begin, 0), min(high - begin, size)
+        if first < last:
+            rows += _read_range(path, first, last, index_base)
+        begin += size
+    return join_rows(rows)
+
+
+def read_whole(source: TextFiles, index_base: int) -> Rows:
+    """Read all files, compressed or not; errors as in ``read_share``."""
+    return join_rows([rows for path in source.paths for rows in _read_range(path, 0, None, index_base)])
+
+
+def _read_range(path: Path, first: int, last: int | None, index_base: int) -> list[Rows]:
+    """Return the rows of the lines that begin in bytes ``first`` to ``last`` of the (uncompressed) file."""
+    with open_stream(path) as stream:
+        return [
+            parse(data, str(path), lambda at=at: 1 + _count_lines(path, at), index_base)  # type: ignore[misc]
+            for at, data in _whole_lines(stream, first, last)
+        ]
+
+
+def _whole_lines(stream: BinaryIO, first: int, last: int | None) -> Iterator[tuple[int, bytes]]:
+    """Yield ``(offset, text)`` with whole lines that begin in bytes ``first`` to ``last``."""
+    at = first
+    if first > 0:
+        # the line that byte first - 1 is in, or ends, is another share's
+        stream.seek(first - 1)
+        at = first - 1 + len(stream.readline())
+    while last is None or at < last:
+        data = stream.read(CHUNK if last is None else min(CHUNK, last - at))
+        if not data:
+            return
+        if data[-1] != 10:
+            data += stream.readline()
+        yield at, data
+        at += len(data)
+
+
+def _count_lines(path: Path, stop: int) -> int:
+    """Return the number of newlines in the first ``stop`` bytes; only asked when there is an error to report."""
+    lines, left = 0, stop
+    with open_stream(path) as stream:
+        while left > 0 and (data := stream.read(min(CHUNK, left))):
+            lines += int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == 10))
+            left -= len(data)
+    return lines
