@@ -49,14 +49,15 @@ class LinearProblem(RowwiseProblem):
 
     def margins(self, x: Vector) -> Vector:
         """Return z of every row, shape ``(rows,)``."""
-        return self._outputs(self._matrix, x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._outputs(self._matrix, x)
 
     def hessian(self, x: Vector) -> Vector:
         """Return the Hessian of f at x, dense, shape ``(dim, dim)``, symmetric to the last bit; for small dim.
 
         Squared hinge and Huber have a generalised Hessian (see their ``curvature``).
         """
-        curvature = self._margin_loss.curvature(self._outputs(self._matrix, x), self._labels)
+        curvature = self._margin_loss.curvature(self.margins(x), self._labels)
         curvature *= self._scale
         result = np.zeros((self.dim, self.dim))
         p = self._weights

@@ -63,14 +63,15 @@ class SoftmaxProblem(RowwiseProblem):
 
     def margins(self, x: Vector) -> Vector:
         """Return z of every row and class, shape ``(rows, C)``."""
-        return self._outputs(self._matrix, x).T
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._outputs(self._matrix, x).T
 
     def hessian(self, x: Vector) -> Vector:
         """Return the Hessian of f at x, dense, shape ``(dim, dim)``, symmetric to the last bit; for small dim.
 
         Made of C (C + 1) / 2 weighted Gram matrices, one a pair of classes.
         """
-        probabilities = self._softmax.probabilities(self._outputs(self._matrix, x))
+        probabilities = self._softmax.probabilities(self.margins(x).T)
         p, c = self._matrix.features, self._classes
         height = p + self._intercept
         result = np.zeros((height, c, height, c))
