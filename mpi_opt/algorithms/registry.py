@@ -65,3 +65,6 @@ ALGORITHMS: Mapping[str, Callable[[Settings], Algorithm]] = {
     "allreduce-sgd": _allreduce,
     "local-sgd": _local,
 }
+
+EXCHANGES = frozenset({"sparq-sgd", "choco-sgd", "d-psgd", "squarm-sgd"})
+"""Methods whose nodes talk with graph neighbours; the others reduce over all nodes."""

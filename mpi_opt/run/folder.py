@@ -9,15 +9,32 @@ from mpi_opt.network.collectives import Collectives
 _OURS = ("job.toml", "log.txt", "metrics", "metrics.h5", "model.h5", "checkpoints")
 
 
+def refuse_held(path: Path, collectives: Collectives, *, overwrite: bool) -> None:
+    """Refuse a folder that holds a run, before anything costly; called by all, only the first looks.
+
+    Raises
+    ------
+    JobError
+        ``path`` is a file, or holds a run that is not to be overwritten.
+    """
+    error = None
+    if collectives.rank == 0:
+        try:
+            _held(path, overwrite)
+        except JobError as refused:
+            error = refused
+    collectives.check(error)
+
+
 def open_folder(path: Path, collectives: Collectives, *, overwrite: bool) -> Path:
-    """Make the result folder and return it as an absolute path.
+    """Make the result folder and return it as an absolute path; called by all, only the first touches the disk.
 
     Parameters
     ----------
     path : Path
         Where the results go.
     collectives : Collectives
-        All processes call this; only the first touches the disk.
+        Among the processes.
     overwrite : bool
         Take away what an earlier run left there.
 
@@ -30,7 +47,12 @@ def open_folder(path: Path, collectives: Collectives, *, overwrite: bool) -> Pat
     error: Exception | None = None
     if collectives.rank == 0:
         try:
-            _make(path, overwrite)
+            for entry in _held(path, overwrite):
+                if entry.is_dir():
+                    shutil.rmtree(entry)
+                else:
+                    entry.unlink()
+            (path / "metrics").mkdir(parents=True, exist_ok=True)
         except JobError as refused:
             error = refused
         except OSError as failed:
@@ -39,17 +61,13 @@ def open_folder(path: Path, collectives: Collectives, *, overwrite: bool) -> Pat
     return path
 
 
-def _make(path: Path, overwrite: bool) -> None:
+def _held(path: Path, overwrite: bool) -> list[Path]:
+    """Return what an earlier run left in ``path``."""
     if path.exists() and not path.is_dir():
         raise JobError(f"{path} is a file: results need a folder; give another --out")
-    held = [name for name in _OURS if (path / name).exists()]
+    held = [path / name for name in _OURS if (path / name).exists()]
     if held and not overwrite:
-        finished = "a finished run" if "model.h5" in held else "an unfinished run"
-        raise JobError(f"{path} already holds {finished} ({', '.join(held)}): give another --out, or --overwrite")
-    for name in held:
-        entry = path / name
-        if entry.is_dir():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
-    (path / "metrics").mkdir(parents=True, exist_ok=True)
+        kind = "a finished run" if path / "model.h5" in held else "an unfinished run"
+        names = ", ".join(entry.name for entry in held)
+        raise JobError(f"{path} already holds {kind} ({names}): give another --out, or --overwrite")
+    return held

@@ -1,0 +1,239 @@
+"""From a job to the objects that run it: the one place that knows all rooms.
+
+Set-up happens on all processes together. Whatever can fail on one process alone ends in ``collectives.check``, so that
+the error is everybody's and nobody waits.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from mpi_opt import jobkeys
+from mpi_opt.algorithms.base import Algorithm, Node
+from mpi_opt.algorithms.registry import ALGORITHMS, EXCHANGES, Settings
+from mpi_opt.compression.base import Codec, Compressor
+from mpi_opt.compression.blockwise import Blockwise
+from mpi_opt.compression.registry import make_compressor
+from mpi_opt.datasets.load import DataSpec, Loaded, load
+from mpi_opt.datasets.source import search_paths
+from mpi_opt.draws import Batches
+from mpi_opt.job import Job, spec
+from mpi_opt.network.collectives import Collectives
+from mpi_opt.problems.base import Problem
+from mpi_opt.problems.registry import label_kind, make_problem
+from mpi_opt.run.timing import Phases, TimedCompressor, TimedProblem
+from mpi_opt.schedules import Inverse, make_step_size, make_threshold
+from mpi_opt.topology.consensus_rate import find_consensus_rate
+from mpi_opt.topology.mixing import Mixing, make_mixing
+from mpi_opt.topology.registry import make_graph
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """A job's objects. Sequences have one entry for each local node.
+
+    Attributes
+    ----------
+    job : Job
+        With what was found before the start, such as the consensus rate.
+    mixing : Mixing or None
+        Graph and weights; ``None`` for methods that reduce over all nodes.
+    codec : Codec or None
+        Wire format of the neighbours' messages.
+    problems, tests : sequence of Problem
+        Training and test shards' problems, untimed; ``tests`` is ``None`` without a test set.
+    timed : sequence of Problem
+        The training problems that the algorithm sees.
+    phases : sequence of Phases
+        Where the timed proxies count.
+    notes : tuple of str
+        What a person should know before the run.
+    """
+
+    job: Job
+    mixing: Mixing | None
+    codec: Codec | None
+    loaded: Loaded
+    algorithm: Algorithm
+    nodes: Sequence[Node]
+    problems: Sequence[Problem]
+    timed: Sequence[Problem]
+    tests: Sequence[Problem] | None
+    phases: Sequence[Phases]
+    l2: float
+    notes: tuple[str, ...]
+
+    @property
+    def steps_per_epoch(self) -> float:
+        """Steps in which all nodes together see as many rows as there are."""
+        batch = self.algorithm.batch
+        return 1.0 if batch is None else max(1.0, self.loaded.train_info.rows / (batch * self.nodes[0].count))
+
+    def neighbours(self) -> list[tuple[int, ...]]:
+        """Return every node's neighbours, none where the method reduces."""
+        if self.mixing is None:
+            return [()] * self.nodes[0].count
+        graph = self.mixing.graph
+        return [graph.neighbours(i) for i in range(graph.n)]
+
+
+def build(job: Job, collectives: Collectives, nodes: int, local: Sequence[int]) -> Built:
+    """Make the objects of ``job``; all processes call this.
+
+    Parameters
+    ----------
+    job : Job
+    collectives : Collectives
+        Among the processes.
+    nodes : int
+        n.
+    local : sequence of int
+        Nodes that this process carries.
+
+    Raises
+    ------
+    JobError, DataError
+        Something does not fit; raised on every process.
+    """
+    exchanges = job.algorithm.name in EXCHANGES
+    mixing = make_mixing(_graph(job, nodes), job.graph.weights) if exchanges else None
+    loaded = load(_data_spec(job), collectives, nodes, local)
+    info = loaded.train_info
+    l2 = 1.0 / max(info.rows, 1) if job.problem.l2 == "1/N" else float(job.problem.l2)
+
+    def problem_of(shard: Any, rows: int) -> Problem:
+        return make_problem(
+            job.problem.loss,
+            shard.features,
+            shard.labels,
+            classes=info.classes,
+            l2=l2,
+            scale=nodes / max(rows, 1),
+            intercept=job.data.intercept,
+        )
+
+    problems = [problem_of(shard, info.rows) for shard in loaded.train]
+    tests = None
+    if loaded.test is not None and loaded.test_info is not None:
+        tests = [problem_of(shard, loaded.test_info.rows) for shard in loaded.test]
+    dim = problems[0].dim
+    phases = {node: Phases() for node in local}
+    notes = list(loaded.warnings)
+    compressor = codec = None
+    if mixing is not None:
+        compressor = _compressor(job, dim)
+        codec = compressor.codec(dim, job.seed)
+        notes.append(
+            f"graph {mixing.graph.name}, {nodes} nodes, {len(mixing.graph.edges)} edges, "
+            f"weights {mixing.weights}, spectral gap {mixing.spectral_gap:.4g}"
+        )
+        job, found = _with_consensus_rate(job, mixing, dim, collectives)
+        notes.extend(found)
+    algorithm = _algorithm(job, None if compressor is None else TimedCompressor(compressor, phases))
+    scratch = (np.empty(dim), np.empty(dim))
+    return Built(
+        job=job,
+        mixing=mixing,
+        codec=codec,
+        loaded=loaded,
+        algorithm=algorithm,
+        nodes=[
+            Node(
+                index=i,
+                count=nodes,
+                seed=job.seed,
+                weights={i: 1.0} if mixing is None else mixing.row(i),
+                batches=Batches(job.seed, i, problem.rows, algorithm.batch),
+                scratch=scratch,
+            )
+            for i, problem in zip(local, problems, strict=True)
+        ],
+        problems=problems,
+        timed=[TimedProblem(problem, phases[i]) for i, problem in zip(local, problems, strict=True)],
+        tests=tests,
+        phases=list(phases.values()),
+        l2=l2,
+        notes=tuple(notes),
+    )
+
+
+def _graph(job: Job, nodes: int) -> Any:
+    table = job.graph
+    params = {key: getattr(table, key) for key in ("degree", "p", "rows", "cols")}
+    if table.edges is not None:
+        edges = job.folder / table.edges if isinstance(table.edges, str) else table.edges
+        params["edges"] = edges
+    return make_graph(table.name or "edges", nodes, params, job.seed)
+
+
+def _data_spec(job: Job) -> DataSpec:
+    data = job.data
+    return DataSpec(
+        train=data.train,
+        test=data.test,
+        holdout=data.holdout,
+        partition=data.partition.name,
+        alpha=data.partition.alpha,
+        label_kind=label_kind(job.problem.loss),
+        features=data.features,
+        index_base=data.index_base,
+        seed=job.seed,
+        search=search_paths(job.folder),
+    )
+
+
+def _compressor(job: Job, dim: int) -> Compressor:
+    """Return the operator at dimension ``dim``; a block length cuts it into blocks, the last one shorter."""
+    params = spec(job.algorithm.compressor)
+    name, block = params.pop("name"), params.pop("block", None)
+    inner = make_compressor(name, params)
+    if block is None or block >= dim:
+        return inner
+    whole, rest = divmod(dim, block)
+    return Blockwise(inner, (block,) * whole + ((rest,) if rest else ()))
+
+
+def _with_consensus_rate(job: Job, mixing: Mixing, dim: int, collectives: Collectives) -> tuple[Job, Sequence[str]]:
+    """Replace ``consensus_rate = "auto"`` by the rate that pure gossip finds; the search runs once and is told to all."""
+    if job.algorithm.consensus_rate != "auto":
+        return job, ()
+    found, error = None, None
+    if collectives.rank == 0:
+        try:
+            found = find_consensus_rate(mixing, lambda d: _compressor(job, d), dim, job.seed)
+        except Exception as failed:
+            error = failed
+    collectives.check(error)
+    rate, reason = collectives.broadcast(None if found is None else (found.gamma, found.reason))
+    algorithm = msgspec.structs.replace(job.algorithm, consensus_rate=rate)
+    return msgspec.structs.replace(job, algorithm=algorithm), (reason,)
+
+
+def _algorithm(job: Job, compressor: Compressor | None) -> Algorithm:
+    table = job.algorithm
+    step_size = make_step_size(spec(table.step_size), "algorithm.step_size")
+    offset = None
+    if table.output == "weighted":
+        # The theorem's offset is that of its own step size; any other schedule starts its weights at 1.
+        offset = step_size.a if isinstance(step_size, Inverse) else 1.0
+    if table.consensus_rate == "auto":
+        raise RuntimeError("the consensus rate is not found yet")
+    return ALGORITHMS[table.name](
+        Settings(
+            step_size=step_size,
+            batch=None if table.batch == "full" else table.batch,
+            sync_every=table.sync_every,
+            beta=table.momentum,
+            threshold=make_threshold(spec(table.threshold), "algorithm.threshold"),
+            longest_silence=table.longest_silence,
+            compressor=compressor,
+            consensus_rate=table.consensus_rate,
+            overlap=table.overlap,
+            weighted_offset=offset,
+            check=job.network.check,
+        )
+    )

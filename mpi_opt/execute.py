@@ -1,0 +1,231 @@
+"""Run a job: over MPI with one rank a node, or in lockstep with all nodes in this process; record and sum up."""
+
+import datetime
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from mpi_opt import launch
+from mpi_opt.build import Built, build
+from mpi_opt.errors import EXIT_DONE, DivergedError, MpiOptError
+from mpi_opt.job import Job, to_toml
+from mpi_opt.metrics.attributes import run_attributes
+from mpi_opt.metrics.evaluate import Evaluator
+from mpi_opt.metrics.joined import join
+from mpi_opt.metrics.recorder import Recorder
+from mpi_opt.metrics.schema import traffic_values
+from mpi_opt.model import save_model
+from mpi_opt.network.base import Network
+from mpi_opt.network.collectives import Collectives, Solo
+from mpi_opt.run.check import replica_check
+from mpi_opt.run.folder import open_folder, refuse_held
+from mpi_opt.run.loop import Outcome, Plan, run
+from mpi_opt.run.progress import Progress, Silent, progress
+from mpi_opt.run.stop import StopRules
+from mpi_opt.run.summary import lines, totals
+
+_CONTROL_SYNCS = 10
+"""Synchronisations between two control reductions: a stop by time is agreed on within so many."""
+
+
+def run_job(job: Job, *, out: Path | None, overwrite: bool, command: Sequence[str]) -> int:
+    """Run ``job`` on the ranks of MPI's world, one node each, and return the exit code.
+
+    Parameters
+    ----------
+    job : Job
+    out : Path or None
+        Result folder; ``runs/NAME`` by default.
+    overwrite : bool
+        Replace an earlier run in that folder.
+    command : sequence of str
+        The command line, kept with the results.
+    """
+    collectives = launch.start_mpi(os.environ)
+    from mpi_opt.network import mpi
+
+    comm = mpi.world()
+
+    def connect(built: Built) -> Network:
+        mine = built.neighbours()[comm.rank]
+        return mpi.MpiNetwork(comm, mine, built.codec, ordered=job.network.reductions == "ordered")
+
+    warning = None
+    hosts = collectives.gather((os.uname().nodename, sorted(launch.own_cores())))
+    if comm.rank == 0:
+        here = [cores for host, cores in hosts if host == hosts[0][0]]
+        warning = launch.thread_warning(len(here), 1, len(set().union(*here)))
+    notes = (warning,) if warning else ()
+    return _train(job, collectives, comm.size, (comm.rank,), connect, mpi.library(), notes, out, overwrite, command)
+
+
+def simulate_job(job: Job, *, nodes: int, out: Path | None, overwrite: bool, command: Sequence[str]) -> int:
+    """Run ``job`` on ``nodes`` virtual nodes in this process and return the exit code; see `run_job`."""
+    from mpi_opt.network.lockstep import Lockstep
+
+    _allow_open_files(nodes)
+
+    def connect(built: Built) -> Network:
+        return Lockstep(built.neighbours(), built.codec)
+
+    return _train(job, Solo(), nodes, tuple(range(nodes)), connect, "lockstep", (), out, overwrite, command)
+
+
+def _train(
+    job: Job,
+    collectives: Collectives,
+    nodes: int,
+    local: tuple[int, ...],
+    connect: Callable[[Built], Network],
+    library: str,
+    notes: Sequence[str],
+    out: Path | None,
+    overwrite: bool,
+    command: Sequence[str],
+) -> int:
+    import threadpoolctl
+
+    out = Path("runs") / job.name if out is None else out
+    refuse_held(out, collectives, overwrite=overwrite)
+    with threadpoolctl.threadpool_limits(1), ExitStack() as stack:
+        # One BLAS thread a node: ranks share a host's cores, and the bits must not depend on their number.
+        built = build(job, collectives, nodes, local)
+        folder = open_folder(out, collectives, overwrite=overwrite)
+        log = None
+        shown: Progress = Silent()
+        rules = StopRules(**msgspec.structs.asdict(job.stop))
+        if collectives.rank == 0:
+            (folder / "job.toml").write_text(to_toml(built.job), encoding="utf-8")
+            log = stack.enter_context((folder / "log.txt").open("w", encoding="utf-8"))
+            shown = progress(rules, log)
+            for note in (f"{job.name}: {job.algorithm.name} on {nodes} nodes, {library}", *notes, *built.notes):
+                shown.say(note)
+        recorders = _recorders(built, folder, collectives, local, library, command, stack)
+        network = connect(built)
+        outcome = run(_plan(built, network, rules, recorders, shown))
+        reason = ("diverged: " if outcome.diverged else "done: ") + outcome.reason
+        first = local[0] == 0
+        for index, (recorder, model) in enumerate(zip(recorders, outcome.models, strict=True)):
+            average = outcome.average if first and index == 0 else None
+            recorder.final(model, average, reason=reason)
+        summary = lines(outcome, totals(network), nodes)
+        for recorder in recorders:
+            recorder.close()
+        network.close()
+        error = _conclude(built, outcome, folder, library) if collectives.rank == 0 else None
+        for line in summary:
+            shown.say(line)
+        shown.say(f"results in {os.path.relpath(folder)}")
+        collectives.check(error)
+    return DivergedError.exit_code if outcome.diverged else EXIT_DONE
+
+
+def _recorders(
+    built: Built,
+    folder: Path,
+    collectives: Collectives,
+    local: Sequence[int],
+    library: str,
+    command: Sequence[str],
+    stack: ExitStack,
+) -> list[Recorder]:
+    """Open one metrics file for each local node; all processes agree that it worked."""
+    started = collectives.broadcast(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
+    job, recorders, error = built.job, [], None
+    try:
+        for i in local:
+            attributes = run_attributes(
+                job=to_toml(job),
+                name=job.name,
+                seed=job.seed,
+                node=i,
+                nodes=built.nodes[0].count,
+                mpi_library=library,
+                threads=1,
+                command=command,
+                started=started,
+            )
+            path = folder / "metrics" / f"rank_{i:05d}.h5"
+            average = i == 0 and job.algorithm.output != "local"
+            recorder = Recorder(path, attributes=attributes, dim=built.problems[0].dim, average=average)
+            recorders.append(stack.enter_context(recorder))
+    except (MpiOptError, OSError) as failed:
+        error = failed
+    collectives.check(error)
+    return recorders
+
+
+def _plan(built: Built, network: Network, rules: StopRules, recorders: Sequence[Recorder], shown: Progress) -> Plan:
+    job = built.job
+    return Plan(
+        network=network,
+        algorithm=built.algorithm,
+        nodes=built.nodes,
+        problems=built.timed,
+        x0=built.nodes[0].scratch[0] * 0.0,
+        rules=rules,
+        evaluator=Evaluator(
+            network,
+            built.problems,
+            built.tests,
+            classification=built.loaded.train_info.labels is not None,
+            seed=job.seed,
+            nodes=job.metrics.nodes,
+        ),
+        recorders=recorders,
+        phases=built.phases,
+        progress=shown,
+        evaluate_every=job.metrics.every,
+        control_every=_CONTROL_SYNCS * job.algorithm.sync_every,
+        steps_per_epoch=built.steps_per_epoch,
+        average_output=job.algorithm.output != "local",
+        values=lambda index: traffic_values(network.traffic[index]),
+        inspect=replica_check(network) if job.network.check and built.mixing is not None else None,
+    )
+
+
+def _conclude(built: Built, outcome: Outcome, folder: Path, library: str) -> Exception | None:
+    """Write the model and the joined metrics; return what went wrong."""
+    job, info = built.job, built.loaded.train_info
+    try:
+        join(folder)
+        if not outcome.diverged:
+            model = outcome.models[0] if outcome.average is None else outcome.average
+            save_model(
+                folder / "model.h5",
+                model,
+                loss=job.problem.loss,
+                labels=info.labels,
+                features=info.features,
+                intercept=job.data.intercept,
+                index_base=info.index_base,
+                l2=built.l2,
+                job=to_toml(job),
+                provenance={
+                    "data": info.name,
+                    "rows": info.rows,
+                    "nodes": built.nodes[0].count,
+                    "output": job.algorithm.output,
+                    "steps": outcome.steps,
+                    "reason": outcome.reason,
+                    "mpi_library": library,
+                },
+            )
+    except (MpiOptError, OSError) as failed:
+        return failed
+    return None
+
+
+def _allow_open_files(nodes: int) -> None:
+    """Raise the process's limit on open files to what one metrics file for each node needs."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = nodes + 256
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        if hard != resource.RLIM_INFINITY:
+            wanted = min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
