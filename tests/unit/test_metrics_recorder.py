@@ -1,0 +1,325 @@
+"""The recorder and its reader: what goes in comes out, in one process and in others, now and after a kill."""
+
+import errno
+import itertools
+import json
+import subprocess
+import sys
+import textwrap
+import time
+
+import h5py
+import numpy as np
+import pytest
+
+from mpi_opt.errors import DataError, JobError, MpiOptError
+from mpi_opt.metrics import schema
+from mpi_opt.metrics.files import replacing
+from mpi_opt.metrics.read import read_rank
+from mpi_opt.metrics.recorder import Recorder
+
+INTEGERS = [column.name for column in schema.SERIES if column.kind == "i8"]
+
+
+def attributes(node=0, nodes=1, **changes):
+    made = dict.fromkeys(schema.ATTRIBUTES, "text") | {"seed": 7, "node": node, "nodes": nodes, "threads": 1}
+    return made | changes
+
+
+def numbers(step):
+    return dict.fromkeys(INTEGERS, step) | {"seconds": step / 8}
+
+
+def test_all_that_was_given_is_read_back_after_a_clean_close(tmp_path):
+    path = tmp_path / "metrics" / "rank_00000.h5"
+    job = "# ü\n" + "a = 1\n" * 30_000  # more than the 64 KiB of an old attribute
+    model = np.random.default_rng(0).normal(size=140_001)  # three chunks, the last one short
+    with Recorder(path, attributes=attributes(job=job), dim=model.size, average=True, buffer_syncs=3) as recorder:
+        for step in range(10):
+            recorder.row(numbers(step) | {"objective_local": 0.1 * step})
+            recorder.sync(step, step % 2 == 0, 0.5 * step, 2.0, 33 * step)
+        recorder.final(model, -model, reason="done: 10 steps")
+    with h5py.File(path, "r") as plain:  # no swmr needed once closed
+        assert plain["series/step"][:].tolist() == list(range(10))
+        for group, columns in (("series", schema.SERIES), ("syncs", schema.SYNCS)):
+            assert set(plain[group]) == {column.name for column in columns}
+            for column in columns:
+                data = plain[group][column.name]
+                assert data.dtype == column.kind
+                assert data.attrs["unit"] == column.unit
+                assert data.attrs["description"] == column.description
+        assert all("unit" in plain[name].attrs for name in ("final/model", "final/average", "final/status"))
+    read = read_rank(path)
+    assert read.attributes["job"] == job
+    assert read.attributes["seed"] == 7
+    assert read.attributes["schema_version"] == schema.VERSION
+    assert read.rows == 10
+    np.testing.assert_array_equal(read.series["objective_local"], 0.1 * np.arange(10))
+    assert np.isnan(read.series["test_error"]).all()
+    assert read.syncs["fired"].tolist() == [1, 0] * 5
+    assert read.syncs["drift"].tolist() == [0.5 * step for step in range(10)]
+    assert read.syncs["payload_bytes"].tolist() == [33 * step for step in range(10)]
+    np.testing.assert_array_equal(read.model, model)
+    np.testing.assert_array_equal(read.average, -model)
+    assert read.status == "done: 10 steps"
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_rows_reach_the_file_by_age_and_by_number(tmp_path):
+    clock = iter(itertools.chain([0.0, 1.0, 2.5, 2.5, 2.6], itertools.repeat(2.7)))  # open, row, row+flush
+    path = tmp_path / "r.h5"
+    with Recorder(path, attributes=attributes(), dim=1, buffer_rows=3, flush_seconds=2.0, clock=clock.__next__) as rec:
+        rec.row(numbers(0))
+        assert read_rank(path).rows == 0
+        rec.row(numbers(1))
+        assert read_rank(path).rows == 2
+        assert rec.seconds == pytest.approx(0.1)
+        rec.row(numbers(2))
+        rec.row(numbers(3))
+        assert read_rank(path).rows == 2
+        rec.row(numbers(4))
+        assert read_rank(path).rows == 5
+    assert read_rank(path).series["step"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_wrong_rows_models_and_attributes_are_refused(tmp_path):
+    with Recorder(tmp_path / "r.h5", attributes=attributes(), dim=3) as recorder:
+        with pytest.raises(ValueError, match="objektive"):
+            recorder.row(numbers(0) | {"objektive": 1.0})
+        with pytest.raises(ValueError, match="series round is an integer"):
+            recorder.row({"step": 1})
+        with pytest.raises(TypeError):
+            recorder.row(numbers(0) | {"step": 0.5})
+        with pytest.raises(ValueError, match=r"shape \(2,\), not \(3,\)"):
+            recorder.final(np.zeros(2), reason="done")
+        with pytest.raises(ValueError, match="average=False"):
+            recorder.final(np.zeros(3), np.zeros(3), reason="done")
+        recorder.row(numbers(4))
+    assert read_rank(tmp_path / "r.h5").series["step"].tolist() == [4]
+    missing = attributes()
+    del missing["host"]
+    with pytest.raises(ValueError, match="host"):
+        Recorder(tmp_path / "s.h5", attributes=missing, dim=3)
+    with pytest.raises(ValueError, match="dim = 0"):
+        Recorder(tmp_path / "s.h5", attributes=attributes(), dim=0)
+
+
+def test_an_existing_file_is_never_overwritten(tmp_path):
+    path = tmp_path / "r.h5"
+    path.write_text("mine")
+    with pytest.raises(JobError, match=r"r\.h5 exists already"):
+        Recorder(path, attributes=attributes(), dim=1)
+    assert path.read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(JobError, match="file"):
+        Recorder(tmp_path / "file" / "r.h5", attributes=attributes(), dim=1)
+
+
+def test_a_file_system_without_locks_is_written_and_read_without_them(tmp_path, monkeypatch):
+    real, asked = h5py.File, []
+
+    def without_locks(*args, locking=None, **kwargs):
+        asked.append(locking)
+        if locking is not False:
+            raise OSError(errno.ENOLCK, "unable to lock file, errno = 37, error message = 'No locks available'")
+        return real(*args, locking=False, **kwargs)
+
+    monkeypatch.setattr(h5py, "File", without_locks)
+    with Recorder(tmp_path / "r.h5", attributes=attributes(), dim=1) as recorder:
+        recorder.row(numbers(3))
+    assert read_rank(tmp_path / "r.h5").series["step"].tolist() == [3]
+    assert asked == ["best-effort", False] * 2
+
+
+def test_a_lock_that_another_process_holds_is_an_error_with_the_remedy(tmp_path, monkeypatch):
+    def held(*args, **kwargs):
+        raise BlockingIOError(errno.EAGAIN, "unable to lock file, errno = 11")
+
+    monkeypatch.setattr(h5py, "File", held)
+    with pytest.raises(JobError, match="HDF5_USE_FILE_LOCKING=FALSE") as caught:
+        Recorder(tmp_path / "r.h5", attributes=attributes(), dim=1)
+    assert "r.h5" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "call"),
+    [
+        ("mpi_opt.metrics.layout.Table.write", lambda recorder: recorder.row(numbers(1))),
+        ("h5py.Dataset.resize", lambda recorder: recorder.final(np.zeros(2), reason="done")),
+    ],
+)
+def test_a_write_that_fails_names_the_file_and_keeps_what_was_flushed(tmp_path, monkeypatch, place, call):
+    recorder = Recorder(tmp_path / "r.h5", attributes=attributes(), dim=2, flush_seconds=0.0)
+    recorder.row(numbers(0))
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, full)
+        with pytest.raises(MpiOptError, match=r"r\.h5 cannot be written: .*No space"):
+            call(recorder)
+    recorder.close()
+    read = read_rank(tmp_path / "r.h5")
+    assert read.series["step"].tolist() == [0]
+    assert read.status == "running"
+    assert read.model is None
+
+
+def test_the_status_tells_how_a_run_ended(tmp_path):
+    with Recorder(tmp_path / "a.h5", attributes=attributes(), dim=2) as recorder:
+        assert read_rank(tmp_path / "a.h5").status == "running"
+    recorder.close()  # a second close is nothing
+    read = read_rank(tmp_path / "a.h5")
+    assert read.status == "closed: no final model was recorded"
+    assert read.model is None
+    with pytest.raises(TypeError), Recorder(tmp_path / "b.h5", attributes=attributes(), dim=2) as recorder:
+        recorder.row(numbers(1) | {"step": "lost"})
+    read = read_rank(tmp_path / "b.h5")
+    assert read.status == "failed: TypeError: 'str' object cannot be interpreted as an integer"
+    assert read.rows == 0
+    with Recorder(tmp_path / "c.h5", attributes=attributes(), dim=2) as recorder:
+        recorder.final(np.ones(2), reason="ü" * 200)
+    assert read_rank(tmp_path / "c.h5").status == "ü" * 128
+
+
+def test_files_of_other_kinds_are_refused(tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        read_rank(tmp_path / "none.h5")
+    (tmp_path / "text.h5").write_text("no HDF5")
+    with pytest.raises(DataError, match=r"text\.h5"):
+        read_rank(tmp_path / "text.h5")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["x"] = 1
+    with pytest.raises(DataError, match="format None"):
+        read_rank(tmp_path / "other.h5")
+    Recorder(tmp_path / "later.h5", attributes=attributes(), dim=1).close()
+    with h5py.File(tmp_path / "later.h5", "r+") as file:
+        file.attrs["schema_version"] = schema.VERSION + 1
+    with pytest.raises(DataError, match="schema version"):
+        read_rank(tmp_path / "later.h5")
+
+
+def test_a_failed_replacement_leaves_the_old_file(tmp_path):
+    path = tmp_path / "x"
+    path.write_text("old")
+    with pytest.raises(UnicodeEncodeError), replacing(path) as fresh:
+        fresh.write_text("half ü", encoding="ascii")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x"]
+    assert path.read_text() == "old"
+
+
+def test_a_sync_costs_about_a_microsecond(tmp_path):
+    with Recorder(tmp_path / "r.h5", attributes=attributes(), dim=1, buffer_syncs=100_000) as recorder:
+        best = np.inf
+        for _ in range(20):
+            start = time.perf_counter()
+            for step in range(1000):
+                recorder.sync(step, True, 1.0, 2.0, 3)
+            best = min(best, time.perf_counter() - start)
+    assert best / 1000 < 3e-6
+
+
+WRITER = textwrap.dedent(
+    """
+    import os, sys
+    from mpi_opt.metrics import schema
+    from mpi_opt.metrics.recorder import Recorder
+
+    def write(path, report, rows, flush_every, pause=0.0):
+        import time
+        given = dict.fromkeys(schema.ATTRIBUTES, "text") | {"seed": 7, "node": 0, "nodes": 1, "threads": 1}
+        recorder = Recorder(path, attributes=given, dim=5, buffer_rows=64, buffer_syncs=1000, flush_seconds=1e9)
+        integers = [column.name for column in schema.SERIES if column.kind == "i8"]
+        floats = [column.name for column in schema.SERIES if column.kind == "f8"]
+        for step in range(rows):
+            for sync in range(3):
+                recorder.sync(3 * step + sync, True, (3 * step + sync) / 4, 2.0, 33)
+            recorder.row(dict.fromkeys(integers, step) | dict.fromkeys(floats, step / 8))
+            if step % flush_every == flush_every - 1:
+                recorder.flush()
+                os.write(report, b"%d\\n" % (step + 1))
+            time.sleep(pause)
+        return recorder
+    """
+)
+
+KILLER = WRITER + textwrap.dedent(
+    """
+    import json, random, signal, time
+    import h5py
+
+    random.seed(int(sys.argv[2]))
+    told = {}
+    for trial in range(24):
+        path = f"{sys.argv[1]}/rank_{trial:05d}.h5"
+        mine, theirs = os.pipe()
+        child = os.fork()
+        if child == 0:
+            write(path, theirs, 10**9, [1, 3, 10][trial % 3])
+        os.close(theirs)
+        os.read(mine, 1)  # at least one flush
+        time.sleep(random.random() * 0.06)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        rest = b""
+        while part := os.read(mine, 65536):
+            rest += part
+        os.close(mine)
+        lines = [line for line in rest.split(b"\\n") if line]
+        told[path] = int(lines[-1]) if len(lines) > 1 else 0
+    print(json.dumps(told))
+    """
+)
+
+
+def assert_right(read, rows):
+    for column in schema.SERIES:
+        expected = np.arange(rows) if column.kind == "i8" else np.arange(rows) / 8
+        np.testing.assert_array_equal(read.series[column.name], expected, err_msg=column.name)
+    np.testing.assert_array_equal(read.syncs["step"], np.arange(len(read.syncs["step"])))
+    np.testing.assert_array_equal(read.syncs["drift"], read.syncs["step"] / 4)
+    assert {len(values) for values in read.syncs.values()} == {len(read.syncs["step"])}
+
+
+def test_a_killed_run_leaves_everything_it_flushed(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", KILLER, str(tmp_path), "1"], capture_output=True, text=True, timeout=100, check=True
+    )
+    told = json.loads(done.stdout)
+    assert len(told) == 24
+    assert max(told.values()) > 10
+    for path, flushed in told.items():
+        with pytest.raises(OSError), h5py.File(path, "r"):  # noqa: PT011 (that is what makes the reader's way needed)
+            pass
+        read = read_rank(path)
+        assert read.rows >= flushed
+        assert len(read.syncs["step"]) == 3 * read.rows
+        assert read.status == "running"
+        assert read.model is None
+        assert_right(read, read.rows)
+
+
+def test_another_process_reads_whole_rows_while_the_run_goes_on(tmp_path):
+    path = tmp_path / "r.h5"
+    program = WRITER + "write(sys.argv[1], 1, 120, 2, pause=0.005).close('done: all')\n"
+    writer = subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE)
+    try:
+        writer.stdout.readline()
+        seen = set()
+        while writer.poll() is None:
+            read = read_rank(path)
+            if read.status == "running":
+                assert_right(read, read.rows)
+                seen.add(read.rows)
+        assert writer.wait() == 0
+    finally:
+        writer.kill()
+        writer.communicate()
+    assert len(seen) > 3
+    read = read_rank(path)
+    assert_right(read, 120)
+    assert read.status == "done: all"

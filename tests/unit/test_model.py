@@ -1,0 +1,124 @@
+"""The model file: what was saved is loaded, and nothing else."""
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpi_opt.errors import DataError, DivergedError
+from mpi_opt.model import load_model, save_model
+
+GIVEN = {
+    "loss": "logistic",
+    "labels": {0.0: -1.0, 1.0: 1.0},
+    "features": 4,
+    "intercept": True,
+    "index_base": 1,
+    "l2": 1 / 3,
+    "job": "name = 'ü'\n",
+    "provenance": {"host": "a", "nodes": 4, "seconds": 0.1, "resumed": False},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "shape"),
+    [
+        ({}, (5, 1)),
+        ({"intercept": False}, (4, 1)),
+        ({"loss": "squared", "labels": None}, (5, 1)),
+        ({"loss": "softmax", "labels": {3.0: 0.0, 5.0: 1.0, 9.0: 2.0}}, (5, 3)),
+        ({"job": "a = 1\n" * 20_000, "index_base": 0}, (5, 1)),
+    ],
+)
+def test_what_was_saved_is_loaded(tmp_path, changes, shape):
+    told = GIVEN | changes
+    weights = np.random.default_rng(1).normal(size=shape)
+    digest = save_model(tmp_path / "model.h5", weights.ravel(), **told)
+    model = load_model(tmp_path / "model.h5")
+    np.testing.assert_array_equal(model.weights, weights.ravel())
+    np.testing.assert_array_equal(model.matrix, weights)
+    assert {name: getattr(model, name) for name in told} == told
+    assert {type(model.intercept), type(model.features), type(model.l2)} == {bool, int, float}
+    assert model.classes == len(told["labels"] or ())
+    assert model.sha256 == digest
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model.h5"]
+    with pytest.raises(ValueError, match="read-only"):
+        model.weights[0] = 0.0
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=9), st.floats(0, 1e300))
+def test_any_finite_numbers_survive(tmp_path_factory, weights, l2):
+    path = tmp_path_factory.mktemp("m") / "model.h5"
+    vector = np.array(weights)
+    save_model(path, vector, **GIVEN | {"features": len(weights), "intercept": False, "l2": l2})
+    model = load_model(path)
+    assert model.weights.tobytes() == vector.tobytes()
+    assert model.l2 == l2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda file: file["weights"].__setitem__(0, 5.0),
+        lambda file: file["weights"].__setitem__(0, -0.0),
+        lambda file: file.attrs.__setitem__("l2", 0.5),
+        lambda file: file.attrs.__setitem__("labels", "[[0.0, 1.0], [1.0, -1.0]]"),
+        lambda file: file.attrs.__setitem__("extra", 1),
+        lambda file: file.attrs.__delitem__("job"),
+        lambda file: file.attrs.__delitem__("sha256"),
+        lambda file: file.__delitem__("weights"),
+    ],
+)
+def test_any_change_is_noticed(tmp_path, change):
+    path = tmp_path / "model.h5"
+    save_model(path, np.zeros(5), **GIVEN)
+    with h5py.File(path, "r+") as file:
+        change(file)
+    with pytest.raises(DataError, match=r"model\.h5: damaged"):
+        load_model(path)
+
+
+def test_other_files_are_refused(tmp_path):
+    path = tmp_path / "model.h5"
+    with pytest.raises(DataError, match="no such file"):
+        load_model(path)
+    path.write_text("no model")
+    with pytest.raises(DataError, match="cannot be opened as HDF5"):
+        load_model(path)
+    with h5py.File(path, "w") as file:
+        file.attrs["format"] = "mpi_opt metrics"
+    with pytest.raises(DataError, match="expected 'mpi_opt model'"):
+        load_model(path)
+    with h5py.File(path, "w") as file:
+        file.attrs["format"] = "mpi_opt model"
+        file.attrs["format_version"] = 2
+    with pytest.raises(DataError, match="model version 2"):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"features": 5}, r"weights of shape \(5,\), but 5 features, intercept = True and 1 column"),
+        ({"loss": "softmax"}, "2 column"),
+        ({"loss": "softmax", "labels": None}, "needs its labels"),
+        ({"index_base": 2}, "index_base = 2"),
+        ({"l2": -1.0}, "l2 = -1.0"),
+        ({"l2": float("nan")}, "l2 = nan"),
+    ],
+)
+def test_what_does_not_fit_is_not_saved(tmp_path, changes, words):
+    with pytest.raises(ValueError, match=words):
+        save_model(tmp_path / "model.h5", np.zeros(5), **GIVEN | changes)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_diverged_model_is_not_saved_and_the_old_one_stays(tmp_path):
+    path = tmp_path / "model.h5"
+    save_model(path, np.ones(5), **GIVEN)
+    with pytest.raises(DivergedError, match="1 of 5 weights"):
+        save_model(path, np.array([1, np.nan, 1, 1, 1]), **GIVEN)
+    assert load_model(path).weights.tolist() == [1.0] * 5
+    save_model(path, np.full(5, 2.0), **GIVEN)
+    assert load_model(path).weights.tolist() == [2.0] * 5
