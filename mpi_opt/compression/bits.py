@@ -30,12 +30,13 @@ def read_planes(bits: Bytes, width: int, count: int) -> npt.NDArray[np.int64]:
         return np.zeros(count, dtype=np.int64)
     if bits.size <= 4096:
         # One product instead of a call for each plane; exact in float64.
-        return np.asarray(_POWERS[:width] @ planes, dtype=np.int64)
+        product: npt.NDArray[np.float64] = np.dot(_POWERS[:width], planes)
+        return product.astype(np.int64)
     values = planes[width - 1].astype(np.uint8 if width <= 8 else np.uint16 if width <= 16 else np.uint32)
     for plane in planes[-2::-1]:
         values <<= 1
         values |= plane
-    return values.astype(np.int64)
+    return np.asarray(values, dtype=np.int64)
 
 
 def varint_bytes(value: int) -> int:

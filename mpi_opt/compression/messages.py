@@ -16,7 +16,8 @@ Two messages are equal when all they hold is equal.
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +53,9 @@ class _Held:
         )
 
     def _held(self) -> list[object]:
-        return [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
+        # A slotted dataclass lists its fields here; dataclasses.fields takes longer than a small message's arithmetic.
+        names: tuple[str, ...] = type(self).__slots__
+        return [getattr(self, name) for name in names]
 
 
 def _scatter(out: Vector, indices: Indices, values: Vector, weight: float) -> None:
@@ -63,6 +66,11 @@ def _scatter(out: Vector, indices: Indices, values: Vector, weight: float) -> No
         out += values
     else:
         out[indices] += values
+
+
+def _signed(magnitudes: npt.NDArray[Any] | float, negative: Mask) -> Vector:
+    """Return plus or minus ``magnitudes``; a product, as a choice between two arrays costs a branch an entry."""
+    return np.asarray(magnitudes * (1 - 2 * negative.view(np.int8)), dtype=np.float64)
 
 
 def _spread(dim: int, indices: Indices, values: Vector) -> Vector:
@@ -144,7 +152,7 @@ class Signs(_Held):
         return self.indices.size
 
     def _values(self) -> Vector:
-        return np.where(self.negative, -self.scale, self.scale)
+        return _signed(self.scale, self.negative)
 
     def add_to(self, out: Vector, weight: float = 1.0) -> None:
         """Add ``weight * message`` to ``out`` in place; O(k')."""
@@ -180,12 +188,11 @@ class DenseSigns(_Held):
     def add_to(self, out: Vector, weight: float = 1.0) -> None:
         """Add ``weight * message`` to ``out`` in place."""
         if self.scale:
-            step = weight * self.scale
-            out += np.where(self.negative, -step, step)
+            out += _signed(weight * self.scale, self.negative)
 
     def dense(self) -> Vector:
         """Return the message as a new vector."""
-        return np.where(self.negative, -self.scale, self.scale) if self.scale else np.zeros(self.dim)
+        return _signed(self.scale, self.negative) if self.scale else np.zeros(self.dim)
 
     def floor_bits(self) -> float:
         """Return d + 32 bits; 0 for the zero message."""
@@ -214,8 +221,7 @@ class Levels(_Held):
 
     def _values(self) -> Vector:
         # A 24-bit unit times a 16-bit level is exact in float64.
-        magnitudes = self.levels * self.unit
-        return np.where(self.negative, -magnitudes, magnitudes)
+        return _signed(self.levels * self.unit, self.negative)
 
     def add_to(self, out: Vector, weight: float = 1.0) -> None:
         """Add ``weight * message`` to ``out`` in place; O(k')."""
