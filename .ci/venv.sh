@@ -23,7 +23,7 @@ find_python() {
       return
     fi
   done
-  fail "Python 3.11 or newer is needed, found: $(python3 --version 2>&1 || true). Name one: make PYTHON=/path/to/python"
+  fail "Python 3.11 or newer is needed, found: $("${PYTHON:-python3}" --version 2>&1 || true). Name one: make PYTHON=/path/to/python"
 }
 
 # Two ranks, each of which must know of the other: a library that does not fit the launcher gives two times "0 of 1".

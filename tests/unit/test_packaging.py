@@ -62,8 +62,14 @@ def test_sdist_carries_what_stands_beside_the_package(built):
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
-    for folder in ("jobs", "data", "slurm", "tests", "docs", "mpi_opt", ".ci"):
-        assert any(name.startswith(f"{folder}/") for name in inside), folder
+    beside = [
+        str(path.relative_to(ROOT))
+        for folder in ("jobs", "data", "slurm", "tests", "docs", ".ci")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and not {"__pycache__", "raw", "shards"} & set(path.parts)
+    ]
+    assert set(beside) <= inside
+    assert any(name.startswith("jobs/quickstart-") for name in inside)
     assert {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "pyproject.toml"} <= inside
     assert not [name for name in inside if name.startswith(("data/raw/", "data/shards/", "runs/", ".venv"))]
 

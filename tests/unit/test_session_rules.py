@@ -1,0 +1,71 @@
+"""The rules of ``conftest.py``: skips are listed with their reasons, and CI does not accept those of data tests."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+
+SESSION = """
+import pytest
+
+def test_needs_data(datasets):
+    raise AssertionError("there is none")
+
+@pytest.mark.skip(reason="out of season")
+def test_other():
+    pass
+
+def test_plain():
+    pass
+"""
+
+
+@pytest.fixture
+def session(tmp_path):
+    """Run a small session under this folder's conftest; return its exit code and what it printed."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "conftest.py").write_text((TESTS / "conftest.py").read_text())
+    (tmp_path / "tests" / "test_small.py").write_text(SESSION)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    data: x\n    mpi: x\n")
+
+    def run(folder, *, ci):
+        path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+        changed = {"PYTHONPATH": path, "MPI_OPT_DATASETS": str(folder), "CI": "true" if ci else ""}
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests"],
+            cwd=tmp_path,
+            env={**os.environ, **changed},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+def test_missing_data_skips_and_is_listed(session, tmp_path):
+    code, printed = session(tmp_path / "nowhere", ci=False)
+    assert code == 0, printed
+    assert "test_needs_data: no data sets: set MPI_OPT_DATASETS" in printed
+    assert "test_other: out of season" in printed
+    assert "1 passed, 2 skipped" in printed
+
+
+def test_missing_data_fails_in_ci(session, tmp_path):
+    code, printed = session(tmp_path / "nowhere", ci=True)
+    assert code == 1, printed
+    assert "skipped, but CI must run them" in printed
+    assert "1 passed, 2 skipped" in printed
+
+
+def test_present_data_are_handed_over(session):
+    code, printed = session(TESTS, ci=True)
+    assert code == 1, printed
+    assert "there is none" in printed
+    assert "skipped, but CI must run them" not in printed
