@@ -298,5 +298,5 @@ def _make(spec: float | Mapping[str, Any], key: str, table: Mapping[str, type[_M
 
 
 def _nearest(word: object, allowed: Iterable[str]) -> str:
-    near = difflib.get_close_matches(str(word), allowed, n=1, cutoff=0.0)
+    near = difflib.get_close_matches(str(word).lower(), allowed, n=1, cutoff=0.0)
     return f"; did you mean {near[0]!r}?" if word is not None and near else ""

@@ -4,7 +4,7 @@ import numpy as np
 
 from mpi_opt.problems.labels import check_mapped_labels
 from mpi_opt.problems.losses import MarginLoss
-from mpi_opt.problems.rowwise import RowwiseProblem
+from mpi_opt.problems.rowwise import RowwiseProblem, quiet
 from mpi_opt.types import Features, Vector
 
 
@@ -47,11 +47,12 @@ class LinearProblem(RowwiseProblem):
         super().__init__(features, labels, loss, (), l2=l2, scale=scale, intercept=intercept)
         self._margin_loss = loss
 
+    @quiet
     def margins(self, x: Vector) -> Vector:
         """Return z of every row, shape ``(rows,)``."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self._outputs(self._matrix, x)
+        return self._outputs(self._matrix, x)
 
+    @quiet
     def hessian(self, x: Vector) -> Vector:
         """Return the Hessian of f at x, dense, shape ``(dim, dim)``, symmetric to the last bit; for small dim.
 

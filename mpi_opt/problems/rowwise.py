@@ -9,6 +9,9 @@ from mpi_opt.problems.losses import Labels, Loss
 from mpi_opt.problems.rows import Rows, as_matrix
 from mpi_opt.types import Features, Indices, Vector
 
+quiet = np.errstate(over="ignore", invalid="ignore")
+"""Where a point is not finite, neither is the result: whoever steps looks at that, and a warning would say it twice."""
+
 
 class RowwiseProblem:
     """``f(x) = scale * sum_j loss(margins of row j; y_j) + (l2 / 2) |weights|^2``; implements `problems.base.Problem`.
@@ -81,9 +84,11 @@ class RowwiseProblem:
         """Whether x ends in intercepts."""
         return self._intercept
 
+    @quiet
     def value(self, x: Vector) -> float:
         """Return f(x)."""
-        return self._scale * self._loss_sum(x) + self.penalty(x)
+        losses = self._loss.value(self._outputs(self._matrix, x), self._labels)
+        return self._scale * float(losses.sum()) + self.penalty(x)
 
     def gradient(self, x: Vector, out: Vector | None = None) -> Vector:
         """Return the gradient of f at x, shape ``(dim,)``, written to ``out`` where given (``out`` may be x)."""
@@ -103,71 +108,69 @@ class RowwiseProblem:
         """
         return self._gradient(x, rows, out)
 
+    @quiet
     def hvp_at(self, x: Vector) -> Callable[[Vector], Vector]:
         """Return the map v -> (Hessian of f at x) v; each call of it returns a new array of shape ``(dim,)``.
 
         Squared hinge and Huber have a generalised Hessian (see their ``curvature``).
         """
-        with np.errstate(over="ignore", invalid="ignore"):
-            pieces = [
-                (block, self._loss.slope_change(self._outputs(block, x), self._labels[piece]))
-                for piece, block in self._matrix.blocks()
-            ]
+        pieces = [
+            (block, self._loss.slope_change(self._outputs(block, x), self._labels[piece]))
+            for piece, block in self._matrix.blocks()
+        ]
 
+        @quiet
         def product(v: Vector) -> Vector:
-            with np.errstate(over="ignore", invalid="ignore"):
-                result = self._penalty_gradient(v, None)
-                for block, slope_change in pieces:
-                    self._add_back(block, self._scale * slope_change(self._outputs(block, v)), result)
-                return result
+            result = self._penalty_gradient(v, None)
+            for block, slope_change in pieces:
+                slopes = slope_change(self._outputs(block, v))
+                slopes *= self._scale
+                self._add_back(block, slopes, result)
+            return result
 
         return product
 
+    @quiet
     def value_along(self, x: Vector, p: Vector) -> Callable[[float], float]:
         """Return the map a -> f(x + a p) for line searches: the margins of x and p are computed once."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            z, dz = self._outputs(self._matrix, x), self._outputs(self._matrix, p)
-            w, dw = x[: self._weights], p[: self._weights]
-            square, mixed, square_p = float(w @ w), float(w @ dw), float(dw @ dw)
+        z, dz = self._outputs(self._matrix, x), self._outputs(self._matrix, p)
+        w, dw = x[: self._weights], p[: self._weights]
+        square, mixed, square_p = float(w @ w), float(w @ dw), float(dw @ dw)
 
+        @quiet
         def value(a: float) -> float:
-            with np.errstate(over="ignore", invalid="ignore"):
-                losses = self._loss.value(z + a * dz, self._labels)
-                return self._scale * float(losses.sum()) + 0.5 * self._l2 * (square + a * (2 * mixed + a * square_p))
+            losses = self._loss.value(z + a * dz, self._labels)
+            return self._scale * float(losses.sum()) + 0.5 * self._l2 * (square + a * (2 * mixed + a * square_p))
 
         return value
 
+    @quiet
     def figures(self, x: Vector) -> Figures:
         """Return loss sum (unscaled, without penalty), errors and rows of the shard at x."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            z = self._outputs(self._matrix, x)
-            return Figures(
-                float(self._loss.value(z, self._labels).sum()), self._loss.wrong(z, self._labels), self._matrix.count
-            )
+        z = self._outputs(self._matrix, x)
+        loss = float(self._loss.value(z, self._labels).sum())
+        return Figures(loss, self._loss.wrong(z, self._labels), self._matrix.count)
 
+    @quiet
     def penalty(self, x: Vector) -> float:
         """Return ``(l2 / 2) |weights of x|^2``."""
         weights = x[: self._weights]
         return 0.5 * self._l2 * float(np.dot(weights, weights)) if self._l2 else 0.0
 
-    def _loss_sum(self, x: Vector) -> float:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return float(self._loss.value(self._outputs(self._matrix, x), self._labels).sum())
-
+    @quiet
     def _gradient(self, x: Vector, rows: Indices | None, out: Vector | None) -> Vector:
-        with np.errstate(over="ignore", invalid="ignore"):
-            if rows is not None:
-                batch = self._matrix.pick(rows)
-                slopes = self._loss.slope(self._outputs(batch, x), self._labels.take(rows))
-                slopes *= self._scale * self._matrix.count / max(batch.count, 1)
-                result = self._penalty_gradient(x, out)
-                self._add_back(batch, slopes, result)
-                return result
-            result = self._penalty_gradient(x, None)
-            for piece, block in self._matrix.blocks():
-                slopes = self._loss.slope(self._outputs(block, x), self._labels[piece])
-                slopes *= self._scale
-                self._add_back(block, slopes, result)
+        if rows is not None:
+            batch = self._matrix.pick(rows)
+            slopes = self._loss.slope(self._outputs(batch, x), self._labels.take(rows))
+            slopes *= self._scale * self._matrix.count / max(batch.count, 1)
+            result = self._penalty_gradient(x, out)
+            self._add_back(batch, slopes, result)
+            return result
+        result = self._penalty_gradient(x, None)  # not yet in out: later blocks still read x, which out may be
+        for piece, block in self._matrix.blocks():
+            slopes = self._loss.slope(self._outputs(block, x), self._labels[piece])
+            slopes *= self._scale
+            self._add_back(block, slopes, result)
         if out is None:
             return result
         np.copyto(out, result)

@@ -4,7 +4,7 @@ import numpy as np
 
 from mpi_opt.problems.labels import check_mapped_labels
 from mpi_opt.problems.losses import Softmax
-from mpi_opt.problems.rowwise import RowwiseProblem
+from mpi_opt.problems.rowwise import RowwiseProblem, quiet
 from mpi_opt.types import Features, Vector
 
 
@@ -61,11 +61,12 @@ class SoftmaxProblem(RowwiseProblem):
         """C."""
         return self._classes
 
+    @quiet
     def margins(self, x: Vector) -> Vector:
         """Return z of every row and class, shape ``(rows, C)``."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self._outputs(self._matrix, x).T
+        return self._outputs(self._matrix, x).T
 
+    @quiet
     def hessian(self, x: Vector) -> Vector:
         """Return the Hessian of f at x, dense, shape ``(dim, dim)``, symmetric to the last bit; for small dim.
 
