@@ -241,8 +241,14 @@ class _Valued(_Compressor, frozen=True, kw_only=True):
     value_bits: Annotated[Literal[32, 64], _says("32 or 64")] = 32
 
 
-class _Sparse(_Valued, frozen=True, kw_only=True):
-    """An operator that keeps ``k`` entries."""
+class _Cut(_Valued, frozen=True, kw_only=True):
+    """An operator that may be applied to consecutive blocks of ``block`` entries, the last one shorter."""
+
+    block: Count | None = None
+
+
+class _Sparse(_Cut, frozen=True, kw_only=True):
+    """An operator that keeps ``k`` entries (of each block)."""
 
     k: Kept
 
@@ -263,7 +269,7 @@ class RandomK(_Sparse, frozen=True, kw_only=True, tag="random-k"):
     """k entries drawn from the shared seed."""
 
 
-class Sign(_Valued, frozen=True, kw_only=True, tag="sign"):
+class Sign(_Cut, frozen=True, kw_only=True, tag="sign"):
     """All signs and one scale."""
 
 
@@ -271,7 +277,7 @@ class SignTopK(_Sparse, frozen=True, kw_only=True, tag="sign-top-k"):
     """The signs of the k entries of largest magnitude, and one scale."""
 
 
-class Qsgd(_Valued, frozen=True, kw_only=True, tag="qsgd"):
+class Qsgd(_Cut, frozen=True, kw_only=True, tag="qsgd"):
     """Stochastic rounding to ``levels`` levels."""
 
     levels: Levels
@@ -322,6 +328,10 @@ class Algorithm(_Table, frozen=True, kw_only=True):
     longest_silence: Count | None = None
     overlap: Annotated[bool, _says("true or false")] = False
     output: Annotated[Literal["average", "weighted", "local"], _says("average, weighted, local")] = "average"
+
+    def __post_init__(self) -> None:
+        if self.output == "weighted" and self.name == "local-sgd":
+            raise ValueError('algorithm.output = "weighted": not for local-sgd; allowed: average, local')
 
 
 # --- [stop], [metrics], [network], the job ----------------------------------------------------------------------------
