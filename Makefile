@@ -30,8 +30,8 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 # MPICH on fewer cores than ranks: who waits gives way to who computes.
 ifeq ($(shell test "$$(getconf _NPROCESSORS_ONLN)" -lt "$(RANKS)" && echo crowded),crowded)
-export MPIR_CVAR_POLLS_BEFORE_YIELD := 1
-export MPIR_CVAR_ENABLE_HEAVY_YIELD := 1
+demo: export MPIR_CVAR_POLLS_BEFORE_YIELD := 1
+demo: export MPIR_CVAR_ENABLE_HEAVY_YIELD := 1
 endif
 
 .PHONY: help demo test test-mpi bench lint format venv venv-dev clean
