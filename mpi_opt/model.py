@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from mpi_opt.errors import DataError, DivergedError
-from mpi_opt.metrics.files import create, open_reading, replacing
+from mpi_opt.metrics.files import image, open_reading, replace_file
 from mpi_opt.types import Vector
 
 FORMAT = "mpi_opt model"
@@ -101,7 +101,7 @@ def save_model(
     ValueError
         The vector's length does not fit features, intercept and classes; or another argument is out of its range.
     JobError
-        The file cannot be made.
+        The file cannot be written.
     """
     path = Path(path)
     weights = np.ascontiguousarray(weights, dtype=np.float64)
@@ -113,13 +113,16 @@ def save_model(
     if problem:
         raise ValueError(problem)
     digest = _hash(weights, fields)
-    with replacing(path) as fresh, create(fresh) as file:
+
+    def fill(file: Any) -> None:
         data = file.create_dataset("weights", data=weights)
         data.attrs["unit"] = "1"
         data.attrs["description"] = "Model, C-order, intercept last"
         for name, value in fields.items():
             file.attrs[name] = value
         file.attrs["sha256"] = digest
+
+    replace_file(path, image(fill))
     return digest
 
 

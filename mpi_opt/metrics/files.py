@@ -2,8 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,30 +16,66 @@ def _locks_refused(error: OSError) -> bool:
     return "lock" in str(error).lower() and (error.errno is None or error.errno in _NO_LOCKS)
 
 
-def create(path: Path) -> Any:
-    """Return a new HDF5 file of the latest format, open for writing; whatever was at ``path`` is replaced.
+def image(fill: Callable[[Any], None]) -> bytes:
+    """Return the bytes of a new HDF5 file of the latest format, after ``fill(file)`` made what is in it.
 
-    A file system that knows no locks is written to without them: the file is new, so nobody else has it open.
+    Files are made in memory and written by ``replace_file``: HDF5 itself crashes when the disk fills up while it
+    makes or closes a file.
+    """
+    import h5py
+
+    with h5py.File("image", "w", libver="latest", driver="core", backing_store=False) as file:
+        fill(file)
+        file.flush()
+        data: bytes = file.id.get_file_image()
+        return data
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write ``data`` to ``path``: it is on disk before it takes the place of what was there, at once.
 
     Raises
     ------
     JobError
-        The file cannot be made: names it, the reason and the remedy.
+        The file cannot be written: names it, the reason and what is needed. What was there is still there.
+    """
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        try:
+            fresh.write_bytes(data)
+            _to_disk(fresh)
+            os.replace(fresh, path)
+            _to_disk(path.parent)
+        finally:
+            fresh.unlink(missing_ok=True)
+    except OSError as error:
+        raise JobError(
+            f"cannot write {path}: {error}. Needed is a folder that exists, may be written to and has "
+            f"{len(data)} bytes of room"
+        ) from error
+
+
+def open_appending(path: Path) -> Any:
+    """Return a file of ``image``'s open for writing, on a file system without locks without them.
+
+    Raises
+    ------
+    JobError
+        The file cannot be opened: names it, the reason and the remedy.
     """
     import h5py
 
     try:
         try:
-            return h5py.File(path, "w", libver="latest", locking="best-effort")
+            return h5py.File(path, "r+", libver="latest", locking="best-effort")
         except OSError as error:
             if not _locks_refused(error):
                 raise
-            return h5py.File(path, "w", libver="latest", locking=False)
+            return h5py.File(path, "r+", libver="latest", locking=False)
     except OSError as error:
         raise JobError(
-            f"cannot create {path}: {error}. Needed is a folder that exists, may be written to and has room, and a "
-            "file that no other process has open; where the file system's locks are at fault, set "
-            "HDF5_USE_FILE_LOCKING=FALSE or give --out a folder on a local disk"
+            f"cannot open {path} for writing: {error}. Where another process has it open, end that; where the file "
+            "system's locks are at fault, set HDF5_USE_FILE_LOCKING=FALSE or give --out a folder on a local disk"
         ) from error
 
 
@@ -83,20 +118,21 @@ def closed_cleanly(path: Path) -> bool:
     return True
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give a name beside ``path`` to write to; at the end the file is on disk and takes the place of ``path`` at once.
+def abandon(file: Any) -> None:
+    """Let go of a file that could not be written, leaving on disk what is there, and close it.
 
-    An error inside leaves ``path`` as it was and removes the new file.
+    HDF5 keeps what it could not write and tries again on closing and at the end of the process, where it crashes (seen
+    with HDF5 2.0: a full disk ended the process with SIGSEGV). Pointed at the null device, it ends in peace.
     """
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        yield fresh
-        _to_disk(fresh)
-        os.replace(fresh, path)
-        _to_disk(path.parent)
-    finally:
-        fresh.unlink(missing_ok=True)
+        null = os.open(os.devnull, os.O_RDWR)
+        try:
+            os.dup2(null, file.id.get_vfd_handle())
+        finally:
+            os.close(null)
+        file.close()
+    except (OSError, RuntimeError, ValueError):
+        pass  # the error that led here is the one to report
 
 
 def _to_disk(path: Path) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mpi_opt.errors import DataError
 from mpi_opt.metrics import schema
-from mpi_opt.metrics.files import closed_cleanly, create, open_reading, replacing
+from mpi_opt.metrics.files import closed_cleanly, image, open_reading, replace_file
 from mpi_opt.metrics.rank_file import RankMetrics, check_format, plain_attributes, read_rank
 
 FORMAT = "mpi_opt joined metrics"
@@ -58,40 +58,45 @@ def join(folder: str | os.PathLike[str]) -> Path:
     ------
     DataError
         A node's file is missing, damaged or of another run: names it.
+    JobError
+        ``metrics.h5`` cannot be written.
     """
     folder = Path(folder)
     ranks = _read_all(folder)
+    replace_file(folder / "metrics.h5", image(lambda file: _fill(file, ranks)))
+    return folder / "metrics.h5"
+
+
+def _fill(file: Any, ranks: Sequence[RankMetrics]) -> None:
+    """Make what is in the joined file."""
     virtual = all(closed_cleanly(rank.path) for rank in ranks)
     cuts: list[str] = []
-    target = folder / "metrics.h5"
-    with replacing(target) as fresh, create(fresh) as file:
-        for name, value in ranks[0].attributes.items():
-            if name not in _OWN:
-                file.attrs[name] = value
-        file.attrs["format"] = FORMAT
-        file.attrs["schema_version"] = schema.VERSION
-        file.attrs["kind"] = "virtual" if virtual else "copied"
-        sources = file.create_group("sources")
-        sources["file"] = [f"metrics/{rank.path.name}" for rank in ranks]
-        sources["host"] = [str(rank.attributes["host"]) for rank in ranks]
-        sources["status"] = [rank.status for rank in ranks]
-        for group, columns in (("series", schema.SERIES), ("syncs", schema.SYNCS)):
-            tables = [getattr(rank, group) for rank in ranks]
-            lengths = [len(table["step"]) for table in tables]
-            sources[f"{group}_rows"] = lengths
-            rows = min(lengths)
-            cuts += _cut(group, lengths, ranks)
-            _same_steps(group, [table["step"][:rows] for table in tables], ranks)
-            for column in columns:
-                if virtual:
-                    data = _view(file, group, column, lengths, rows, ranks)
-                else:
-                    values = np.stack([table[column.name][:rows] for table in tables])
-                    data = file.create_dataset(f"{group}/{column.name}", data=values)
-                data.attrs["unit"] = column.unit
-                data.attrs["description"] = column.description
-        file.attrs["cut"] = "; ".join(cuts)
-    return target
+    for name, value in ranks[0].attributes.items():
+        if name not in _OWN:
+            file.attrs[name] = value
+    file.attrs["format"] = FORMAT
+    file.attrs["schema_version"] = schema.VERSION
+    file.attrs["kind"] = "virtual" if virtual else "copied"
+    sources = file.create_group("sources")
+    sources["file"] = [f"metrics/{rank.path.name}" for rank in ranks]
+    sources["host"] = [str(rank.attributes["host"]) for rank in ranks]
+    sources["status"] = [rank.status for rank in ranks]
+    for group, columns in (("series", schema.SERIES), ("syncs", schema.SYNCS)):
+        tables = [getattr(rank, group) for rank in ranks]
+        lengths = [len(table["step"]) for table in tables]
+        sources[f"{group}_rows"] = lengths
+        rows = min(lengths)
+        cuts += _cut(group, lengths, ranks)
+        _same_steps(group, [table["step"][:rows] for table in tables], ranks)
+        for column in columns:
+            if virtual:
+                data = _view(file, group, column, lengths, rows, ranks)
+            else:
+                values = np.stack([table[column.name][:rows] for table in tables])
+                data = file.create_dataset(f"{group}/{column.name}", data=values)
+            data.attrs["unit"] = column.unit
+            data.attrs["description"] = column.description
+    file.attrs["cut"] = "; ".join(cuts)
 
 
 def read_joined(path: str | os.PathLike[str]) -> JoinedMetrics:

@@ -1,4 +1,4 @@
-"""The groups and datasets of a new metrics file, all made before it goes into SWMR mode."""
+"""The groups and datasets of a metrics file: how a new one is laid out, and how rows are appended to its series."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,24 +12,52 @@ _CHUNK_ROWS = 256  # 2 KiB a float64 series: small for short runs, and 40 series
 _CHUNK_MODEL = 65536
 
 
-class Table:
-    """The series of one group, each with its buffer; ``count`` rows are waiting, ``written`` are in the file."""
+def lay_out(file: Any, attributes: Mapping[str, str | int | float], dim: int, average: bool) -> None:
+    """Make every attribute and dataset of a new metrics file; SWMR mode lets none be added later."""
+    import h5py
 
-    def __init__(self, file: Any, group: str, columns: tuple[schema.Column, ...], capacity: int):
-        self.capacity = capacity
-        self.count = 0
-        self.written = 0
-        self.buffers: dict[str, npt.NDArray[Any]] = {}
-        self._datasets: list[tuple[Any, npt.NDArray[Any]]] = []
+    file.attrs["format"] = schema.FORMAT
+    file.attrs["schema_version"] = schema.VERSION
+    file.attrs["units"] = schema.UNITS_NOTE
+    for name, value in attributes.items():
+        file.attrs[name] = value
+    for group, columns in (("series", schema.SERIES), ("syncs", schema.SYNCS)):
         for column in columns:
             data = file.create_dataset(
                 f"{group}/{column.name}", shape=(0,), maxshape=(None,), chunks=(_CHUNK_ROWS,), dtype=column.kind
             )
-            data.attrs["unit"] = column.unit
-            data.attrs["description"] = column.description
-            buffer = np.zeros(capacity, dtype=column.kind)
-            self.buffers[column.name] = buffer
-            self._datasets.append((data.id, buffer))
+            _explain(data, column.unit, column.description)
+    blocks = -(-dim // _CHUNK_MODEL)
+    names = {"model": "the node's own last iterate", "average": "the plain average of all nodes' last iterates"}
+    for name in ["model", "average"][: 1 + average]:
+        # Empty until the end: d numbers a node are not set aside for a run that may never reach it.
+        data = file.create_dataset(
+            f"final/{name}", shape=(0,), maxshape=(dim,), chunks=(-(-dim // blocks),), dtype="f8"
+        )
+        _explain(data, "1", f"Model, {names[name]}, intercept last; empty until the run ends")
+    status = file.create_dataset("final/status", shape=(), dtype=h5py.string_dtype("utf-8", schema.STATUS_BYTES))
+    status[()] = schema.RUNNING
+    _explain(status, "text", "'running' (or killed), else how the run ended")
+    committed = file.create_dataset("committed", data=np.zeros(2, dtype=np.int64))
+    _explain(committed, "row", "Rows of /series and of /syncs that are whole; a reader stops there")
+
+
+def _explain(data: Any, unit: str, description: str) -> None:
+    data.attrs["unit"] = unit
+    data.attrs["description"] = description
+
+
+class Table:
+    """The series of one group, each with its buffer; ``count`` rows are waiting, ``written`` are in the file."""
+
+    def __init__(self, group: Any, columns: tuple[schema.Column, ...], capacity: int):
+        self.capacity = capacity
+        self.count = 0
+        self.written = 0
+        self.buffers = {column.name: np.zeros(capacity, dtype=column.kind) for column in columns}
+        self._datasets: list[tuple[Any, npt.NDArray[Any]]] = [
+            (group[name].id, buffer) for name, buffer in self.buffers.items()
+        ]
 
     def write(self) -> None:
         """Append the waiting rows to the file."""
@@ -47,31 +75,3 @@ class Table:
             data.write(memory, space, buffer[:count])
         self.written += count
         self.count = 0
-
-
-def lay_out(file: Any, attributes: Mapping[str, str | int | float], dim: int, average: bool) -> tuple[Any, Any]:
-    """Make the root attributes, ``/final`` and ``/committed``; return the datasets ``/committed`` and the status."""
-    import h5py
-
-    file.attrs["format"] = schema.FORMAT
-    file.attrs["schema_version"] = schema.VERSION
-    file.attrs["units"] = schema.UNITS_NOTE
-    for name, value in attributes.items():
-        file.attrs[name] = value
-    blocks = -(-dim // _CHUNK_MODEL)
-    names = {"model": "the node's own last iterate", "average": "the plain average of all nodes' last iterates"}
-    for name in ["model", "average"][: 1 + average]:
-        # Empty until the end: d numbers a node are not set aside for a run that may never reach it.
-        data = file.create_dataset(
-            f"final/{name}", shape=(0,), maxshape=(dim,), chunks=(-(-dim // blocks),), dtype="f8"
-        )
-        data.attrs["unit"] = "1"
-        data.attrs["description"] = f"Model, {names[name]}, intercept last; empty until the run ends"
-    status = file.create_dataset("final/status", shape=(), dtype=h5py.string_dtype("utf-8", schema.STATUS_BYTES))
-    status[()] = schema.RUNNING
-    status.attrs["unit"] = "text"
-    status.attrs["description"] = "'running' (or killed), else how the run ended"
-    committed = file.create_dataset("committed", data=np.zeros(2, dtype=np.int64))
-    committed.attrs["unit"] = "row"
-    committed.attrs["description"] = "Rows of /series and of /syncs that are whole; a reader stops there"
-    return committed, status

@@ -17,7 +17,7 @@ import numpy as np
 
 from mpi_opt.errors import JobError, MpiOptError
 from mpi_opt.metrics import schema
-from mpi_opt.metrics.files import create
+from mpi_opt.metrics.files import abandon, image, open_appending, replace_file
 from mpi_opt.metrics.layout import Table, lay_out
 from mpi_opt.types import Vector
 
@@ -74,7 +74,7 @@ class Recorder:
         self.seconds = 0.0
         self._clock = clock
         self._flush_seconds = flush_seconds
-        self._broken = False
+        self._committed_rows = 0
         self._ended = False
         if dim < 1 or buffer_rows < 1 or buffer_syncs < 1:
             raise ValueError(
@@ -89,17 +89,17 @@ class Recorder:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise JobError(f"cannot make the folder {self.path.parent}: {error}") from error
-        # Readers that poll for the name must not meet a file that is half made.
-        fresh = self.path.with_name(f".{self.path.name}.{os.getpid()}.new")
-        self._file: Any = create(fresh)
+        # Made under another name: readers that poll must not meet a file that is not yet in SWMR mode.
+        fresh = self.path.with_name(f".{self.path.name}.making")
+        replace_file(fresh, image(lambda file: lay_out(file, attributes, dim, average)))
         try:
-            self._series = Table(self._file, "series", schema.SERIES, buffer_rows)
-            self._syncs = Table(self._file, "syncs", schema.SYNCS, buffer_syncs)
-            self._committed, self._status = lay_out(self._file, attributes, dim, average)
+            self._file: Any = open_appending(fresh)
+            self._series = Table(self._file["series"], schema.SERIES, buffer_rows)
+            self._syncs = Table(self._file["syncs"], schema.SYNCS, buffer_syncs)
+            self._committed, self._status = self._file["committed"], self._file["final/status"]
             self._file.swmr_mode = True
             os.rename(fresh, self.path)
         except BaseException:
-            self._file.close()
             fresh.unlink(missing_ok=True)
             raise
         self._sync_buffers = tuple(self._syncs.buffers[column.name] for column in schema.SYNCS)
@@ -195,32 +195,34 @@ class Recorder:
             # Only now: a kill during the lines above leaves some series longer than others.
             self._committed[:] = (self._series.written, self._syncs.written)
             self._file.flush()
+            self._committed_rows = self._series.written
         except (OSError, RuntimeError) as error:
             raise self._failure(error) from error
         self.seconds += self._clock() - start
 
     def _failure(self, error: Exception) -> MpiOptError:
-        self._broken = True
-        return MpiOptError(
-            f"{self.path} cannot be written: {error}. Rows up to the last flush are safe; is the disk full or gone?"
-        )
+        """Give the file up, and return the error to raise."""
+        abandon(self._file)
+        rows = self._committed_rows
+        return MpiOptError(f"{self.path} cannot be written: {error}. Its first {rows} rows are safe; is the disk full?")
 
     def close(self, reason: str = "closed: no final model was recorded") -> None:
-        """Write what waits and close the file; ``reason`` is the status if ``final`` gave none. May be repeated."""
+        """Write what waits and close the file; ``reason`` is the status if ``final`` gave none. May be repeated.
+
+        Raises
+        ------
+        MpiOptError
+            The file cannot be written.
+        """
         if not self._file:
             return
+        self.flush()
         try:
-            if not self._broken:
-                self.flush()
-                if not self._ended:
-                    self._say(reason)
-        finally:
-            try:
-                self._file.close()
-            except (OSError, RuntimeError):
-                # After a failed write HDF5 fails again on closing; the first error is the one to report.
-                if not self._broken:
-                    raise
+            if not self._ended:
+                self._say(reason)
+            self._file.close()
+        except (OSError, RuntimeError) as error:
+            raise self._failure(error) from error
 
     def __enter__(self) -> Self:
         """Return the recorder."""
