@@ -4,15 +4,13 @@ Set-up happens on all processes together. Whatever can fail on one process alone
 the error is everybody's and nobody waits.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from mpi_opt import jobkeys
 from mpi_opt.algorithms.base import Algorithm, Node
 from mpi_opt.algorithms.registry import ALGORITHMS, EXCHANGES, Settings
 from mpi_opt.compression.base import Codec, Compressor
@@ -27,7 +25,6 @@ from mpi_opt.problems.base import Problem
 from mpi_opt.problems.registry import label_kind, make_problem
 from mpi_opt.run.timing import Phases, TimedCompressor, TimedProblem
 from mpi_opt.schedules import Inverse, make_step_size, make_threshold
-from mpi_opt.topology.consensus_rate import find_consensus_rate
 from mpi_opt.topology.mixing import Mixing, make_mixing
 from mpi_opt.topology.registry import make_graph
 
@@ -71,7 +68,7 @@ class Built:
     def steps_per_epoch(self) -> float:
         """Steps in which all nodes together see as many rows as there are."""
         batch = self.algorithm.batch
-        return 1.0 if batch is None else max(1.0, self.loaded.train_info.rows / (batch * self.nodes[0].count))
+        return 1.0 if batch is None else max(1.0, self.loaded.info.rows / (batch * self.nodes[0].count))
 
     def neighbours(self) -> list[tuple[int, ...]]:
         """Return every node's neighbours, none where the method reduces."""
@@ -102,7 +99,7 @@ def build(job: Job, collectives: Collectives, nodes: int, local: Sequence[int]) 
     exchanges = job.algorithm.name in EXCHANGES
     mixing = make_mixing(_graph(job, nodes), job.graph.weights) if exchanges else None
     loaded = load(_data_spec(job), collectives, nodes, local)
-    info = loaded.train_info
+    info = loaded.info
     l2 = 1.0 / max(info.rows, 1) if job.problem.l2 == "1/N" else float(job.problem.l2)
 
     def problem_of(shard: Any, rows: int) -> Problem:
@@ -173,17 +170,22 @@ def _graph(job: Job, nodes: int) -> Any:
 def _data_spec(job: Job) -> DataSpec:
     data = job.data
     return DataSpec(
-        train=data.train,
-        test=data.test,
+        train=_words(data.train),
+        test=None if data.test is None else _words(data.test),
         holdout=data.holdout,
         partition=data.partition.name,
         alpha=data.partition.alpha,
         label_kind=label_kind(job.problem.loss),
         features=data.features,
-        index_base=data.index_base,
+        # Counted from 1 unless told: a stray index 0 is then an error, not a silent shift of all columns.
+        index_base=1 if data.index_base is None else data.index_base,
         seed=job.seed,
         search=search_paths(job.folder),
     )
+
+
+def _words(files: str | list[str]) -> str | tuple[str, ...]:
+    return files if isinstance(files, str) else tuple(files)
 
 
 def _compressor(job: Job, dim: int) -> Compressor:
@@ -198,9 +200,11 @@ def _compressor(job: Job, dim: int) -> Compressor:
 
 
 def _with_consensus_rate(job: Job, mixing: Mixing, dim: int, collectives: Collectives) -> tuple[Job, Sequence[str]]:
-    """Replace ``consensus_rate = "auto"`` by the rate that pure gossip finds; the search runs once and is told to all."""
+    """Replace ``consensus_rate = "auto"`` by the rate that pure gossip finds; searched once, told to all."""
     if job.algorithm.consensus_rate != "auto":
         return job, ()
+    from mpi_opt.topology.consensus_rate import find_consensus_rate
+
     found, error = None, None
     if collectives.rank == 0:
         try:

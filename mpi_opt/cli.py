@@ -94,7 +94,7 @@ def _run(options: argparse.Namespace, command: Sequence[str]) -> int:
     # Several ranks agree first: a file that one host does not see must not leave the others waiting.
     launch.start_mpi(os.environ).check(error)
     assert job is not None
-    from mpi_opt.build import run_job
+    from mpi_opt.execute import run_job
 
     return run_job(job, out=options.out, overwrite=options.overwrite, command=command)
 
@@ -104,7 +104,7 @@ def _simulate(options: argparse.Namespace, command: Sequence[str]) -> int:
     from mpi_opt.job import load_job
 
     job = load_job(options.job, options.set)
-    from mpi_opt.build import simulate_job
+    from mpi_opt.execute import simulate_job
 
     return simulate_job(job, nodes=options.nodes, out=options.out, overwrite=options.overwrite, command=command)
 
@@ -114,7 +114,7 @@ def _plan(options: argparse.Namespace, _command: Sequence[str]) -> int:
     from mpi_opt.job import load_job
 
     job = load_job(options.job, options.set)
-    from mpi_opt.build import plan_job
+    from mpi_opt.planning import plan_job
 
     print(plan_job(job, nodes=options.nodes))
     return EXIT_DONE

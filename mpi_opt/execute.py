@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from mpi_opt import launch
 from mpi_opt.build import Built, build
@@ -165,13 +166,13 @@ def _plan(built: Built, network: Network, rules: StopRules, recorders: Sequence[
         algorithm=built.algorithm,
         nodes=built.nodes,
         problems=built.timed,
-        x0=built.nodes[0].scratch[0] * 0.0,
+        x0=np.zeros(built.problems[0].dim),
         rules=rules,
         evaluator=Evaluator(
             network,
             built.problems,
             built.tests,
-            classification=built.loaded.train_info.labels is not None,
+            classification=built.loaded.info.labels is not None,
             seed=job.seed,
             nodes=job.metrics.nodes,
         ),
@@ -189,7 +190,7 @@ def _plan(built: Built, network: Network, rules: StopRules, recorders: Sequence[
 
 def _conclude(built: Built, outcome: Outcome, folder: Path, library: str) -> Exception | None:
     """Write the model and the joined metrics; return what went wrong."""
-    job, info = built.job, built.loaded.train_info
+    job, info = built.job, built.loaded.info
     try:
         join(folder)
         if not outcome.diverged:

@@ -188,7 +188,7 @@ def make(name, n, edges=None, **changes):
 
 
 def drive(made, network, steps):
-    """Run the local nodes of ``network``; return iterates (steps + 1, local, d), fired (syncs, local), final (local, d)."""
+    """Run the local nodes; return iterates (steps + 1, local, d), fired (syncs, local), final (local, d), states."""
     local = network.local
     problems = [made.problems[i] for i in local]
     nodes = [made.nodes[i] for i in local]
