@@ -83,16 +83,18 @@ class Step:
     initial: float
     factor: float
     every: int | None = None
-    milestones: tuple[int, ...] = ()
+    milestones: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         _positive("initial", self.initial)
         _positive("factor", self.factor)
-        one = (self.every is None) != (self.milestones == ())
-        _check("every", self.every, "either every (steps) or milestones (ascending steps), not both or neither", one)
-        if self.every is not None:
+        if self.milestones is None:
+            _check("every", self.every, "a number of steps, or milestones instead", self.every is not None)
             _steps("every", self.every)
-        _check("milestones", self.milestones, "a list of steps", isinstance(self.milestones, tuple))
+            return
+        _check("every", self.every, "nothing beside milestones", self.every is None)
+        fits = isinstance(self.milestones, tuple) and len(self.milestones) > 0
+        _check("milestones", self.milestones, "a list of steps", fits)
         for milestone in self.milestones:
             _steps("milestones", milestone)
         ascending = all(a < b for a, b in pairwise(self.milestones))
@@ -100,7 +102,7 @@ class Step:
 
     def __call__(self, t: int) -> float:
         """Return ``initial * factor^k``; the step at a milestone already has the new value."""
-        k = t // self.every if self.every is not None else bisect_right(self.milestones, t)
+        k = t // self.every if self.every is not None else bisect_right(self.milestones or (), t)
         return float(self.initial * float(self.factor) ** k)
 
 
@@ -149,7 +151,7 @@ class Polynomial:
     eps: float
 
     def __post_init__(self) -> None:
-        _positive("c0", self.c0)
+        _not_negative("c0", self.c0)
         _check("eps", self.eps, "a number > 0 and < 1", _is_number(self.eps) and 0 < self.eps < 1)
 
     def __call__(self, t: int) -> float:
