@@ -35,7 +35,7 @@ Files: TypeAlias = Annotated[
 ]
 Levels: TypeAlias = Annotated[int, _says("an integer from 1 to 65535", ge=1, le=65535)]
 Kept: TypeAlias = Annotated[
-    Annotated[int, Meta(ge=1)] | Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?%$")],
+    Annotated[int, Meta(ge=1)] | Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?%\Z")],
     _says('an integer >= 1, or a share of the dimension such as "1%", above 0 and at most 100'),
 ]
 
@@ -377,7 +377,7 @@ class Job(_Table, frozen=True, kw_only=True):
         str,
         _says(
             "a folder name of letters, digits, '.', '_' and '-', beginning with a letter or digit",
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z",
         ),
     ]
     seed: Annotated[int, _says("an integer from 0 to 2^63 - 1", ge=0, le=2**63 - 1)] = 0
