@@ -35,8 +35,10 @@ def read_idx(path: Path) -> Bytes:
             f"{path}: begins with {content[:4].hex(' ')}; allowed is IDX of unsigned bytes, 00 00 08 and rank"
         )
     header = 4 + 4 * content[3]
+    if len(content) < header:
+        raise DataError(f"{path}: holds {len(content)} bytes, but its header says it takes {header} itself")
     shape = tuple(np.frombuffer(content[4:header], dtype=">u4").tolist())
-    if len(content) < header or len(content) - header != math.prod(shape):
+    if len(content) - header != math.prod(shape):
         raise DataError(f"{path}: holds {len(content)} bytes, but its header says {header} + {math.prod(shape)}")
     return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(shape)
 

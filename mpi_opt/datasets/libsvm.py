@@ -24,7 +24,7 @@ from mpi_opt.types import Bytes, Indices, Vector
 LARGEST = 2**31 - 1
 """Largest index a file may hold: columns are numbered by int32."""
 
-BLOCK = 1 << 19
+BLOCK = 1 << 18
 """Bytes parsed at a time: the dozen work arrays stay in the cache and never matter beside the data."""
 
 

@@ -28,11 +28,11 @@ def explain(field: str, is_label: bool, previous: str | None, index_base: int) -
     if not colon:
         return f"{shown} has no colon; a feature is index:value, as in 3:0.5"
     if re.fullmatch(r"-\d+", index, re.ASCII):
-        return f"index {index} in {shown} is negative; indices count from {index_base}"
+        return f"index in {shown} is negative; indices count from {index_base}"
     if not re.fullmatch(r"\d+", index, re.ASCII):
-        return f"index {index!r} in {shown} is not a whole number; a feature is index:value, as in 3:0.5"
-    if int(index) > 2**31 - 1:
-        return f"index {index} in {shown} is too large; the largest allowed is {2**31 - 1}"
+        return f"index in {shown} is not a whole number; a feature is index:value, as in 3:0.5"
+    if len(index) > 19 or int(index) > 2**31 - 1:
+        return f"index in {shown} is too large; the largest allowed is {2**31 - 1}"
     if int(index) < index_base:
         return (
             f"index {index} in {shown} in a file whose indices should count from {index_base}; "

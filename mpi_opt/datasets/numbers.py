@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mpi_opt.datasets.decimals import POWERS, round_decimals
+from mpi_opt.datasets.decimals import POWERS, round_decimals, round_products
 from mpi_opt.types import Bytes, Indices, Vector
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -156,16 +156,21 @@ def read_numbers(events: Events, before: Indices) -> tuple[Vector, Mask]:
         power += exponent
         bad |= missing
     bad |= ~events.space[k + 1]
-    # enough digits to overflow 64 bits are beyond 2^53 anyway, unless they are zeros in front
-    exact = (digits <= _RUN) & (mantissa <= _EXACT) & (np.abs(power) <= 22)
+    # more digits may overflow 64 bits; they are beyond 2^53 anyway, unless they are zeros in front
+    small = digits <= _RUN
+    exact = small & (mantissa <= _EXACT) & (np.abs(power) <= 22)
     values = mantissa.astype(np.float64)
     if power.any():
         values /= POWERS[np.clip(-power, 0, 22)]
         if raised.any():
             values *= POWERS[np.clip(power, 0, 22)]
+    odd = np.flatnonzero(~(exact | bad))
+    if odd.size:
+        values[odd], sure = round_products(mantissa[odd], power[odd])
+        sure &= small[odd]
+        odd = odd[~sure]
     if negative is not None:
         values = np.where(negative, -values, values)
-    odd = np.flatnonzero(~(exact | bad))
     if odd.size:
         values[odd] = round_decimals(events.text, at[before[odd]] + 1, at[k[odd] + 1])
         bad[odd] |= ~np.isfinite(values[odd])
@@ -180,6 +185,7 @@ def _exponents(events: Events, k: Indices, raised: Mask) -> tuple[Indices, Indic
     negative = signed & (following == 45)
     k = k + signed
     length = np.where(raised, events.gap[k], 0)
-    # four digits say it all: anything longer is not exact and goes by its text
-    exponent = np.minimum(read_runs(events.text, events.at[k] + 1, np.minimum(length, _RUN)), 9999).astype(np.int64)
+    # 9999 stands for all that is larger, and for what is too long to read here: such numbers go by their text
+    exponent = np.minimum(read_runs(events.text, events.at[k] + 1, length), 9999).astype(np.int64)
+    exponent[length > _RUN] = 9999
     return k, np.where(negative, -exponent, exponent), raised & (length == 0)

@@ -123,6 +123,8 @@ def _find(word: str, search: Sequence[Path]) -> list[Path]:
 
 def _candidates(full: Path) -> list[Path]:
     """Return where the word that gave ``full`` may be, best first."""
+    if not full.name:
+        return [full]
     places = [full.with_name(full.name + suffix) for suffix in _SUFFIXES]
     # a9a.t lives in the folder a9a, covtype.libsvm.scale in covtype.libsvm or covtype
     stem, folders = full.name, []

@@ -1,0 +1,45 @@
+"""The LIBSVM parser against scikit-learn's, one process, text in memory."""
+
+import bz2
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mpi_opt.datasets.libsvm import parse
+
+
+def drawn_text(rows: int, columns: int, entries: int, form: str) -> bytes:
+    rng = np.random.default_rng(0)
+    lines = []
+    for _ in range(rows):
+        index = np.sort(rng.choice(columns, entries, replace=False)) + 1
+        values = np.exp(rng.normal(size=entries) - 3)
+        lines.append("1 " + " ".join(f"{i}:{form % v}" for i, v in zip(index.tolist(), values.tolist(), strict=True)))
+    return ("\n".join(lines) + "\n").encode()
+
+
+@pytest.fixture(scope="module", params=["a9a", "news20", "rcv1-like, 6 digits", "rcv1-like, 17 digits"])
+def text(request: pytest.FixtureRequest) -> bytes:
+    name, _, form = request.param.partition(", ")
+    if form:
+        return drawn_text(4000, 47_236, 74, "%.6g" if form == "6 digits" else "%.17g")
+    folder: Path = request.getfixturevalue("datasets")
+    return bz2.decompress((folder / name / f"{name}.bz2").read_bytes())
+
+
+def test_parse_ours(benchmark, text: bytes):
+    rows = benchmark.pedantic(parse, args=(text,), rounds=5, warmup_rounds=1)
+    benchmark.extra_info["ns per entry"] = round(1e9 * benchmark.stats["min"] / rows.values.size)
+    benchmark.extra_info["MB/s"] = round(len(text) / benchmark.stats["min"] / 1e6)
+
+
+def test_parse_scikit_learn(benchmark, text: bytes):
+    from sklearn.datasets import load_svmlight_file
+
+    matrix, _ = benchmark.pedantic(
+        lambda: load_svmlight_file(io.BytesIO(text), zero_based=False), rounds=3, warmup_rounds=1
+    )
+    benchmark.extra_info["ns per entry"] = round(1e9 * benchmark.stats["min"] / matrix.nnz)
+    benchmark.extra_info["MB/s"] = round(len(text) / benchmark.stats["min"] / 1e6)
