@@ -1,3 +1,56 @@
-"""mpi_opt: training over many machines when the network is the bottleneck."""
+"""mpi_opt: training over many machines when the network is the bottleneck.
+
+The names below are what scripts use; they are loaded when first asked for, so that ``import mpi_opt`` stays light and
+starts no MPI. Everything else is reached through its module.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mpi_opt.algorithms.allreduce_sgd import AllreduceSGD
+    from mpi_opt.algorithms.local_sgd import LocalSGD
+    from mpi_opt.algorithms.parts.trigger import Trigger
+    from mpi_opt.algorithms.sparq_sgd import SparqSGD
+    from mpi_opt.compression.registry import make_compressor
+    from mpi_opt.minimize import Result, minimize
+    from mpi_opt.problems.registry import make_problem
+    from mpi_opt.schedules import Constant, FiringRate, Inverse
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "AllreduceSGD": "algorithms.allreduce_sgd",
+    "Constant": "schedules",
+    "FiringRate": "schedules",
+    "Inverse": "schedules",
+    "LocalSGD": "algorithms.local_sgd",
+    "Result": "minimize",
+    "SparqSGD": "algorithms.sparq_sgd",
+    "Trigger": "algorithms.parts.trigger",
+    "make_compressor": "compression.registry",
+    "make_problem": "problems.registry",
+    "minimize": "minimize",
+}
+
+__all__ = [
+    "AllreduceSGD",
+    "Constant",
+    "FiringRate",
+    "Inverse",
+    "LocalSGD",
+    "Result",
+    "SparqSGD",
+    "Trigger",
+    "make_compressor",
+    "make_problem",
+    "minimize",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mpi_opt' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"mpi_opt.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

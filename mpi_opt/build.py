@@ -39,8 +39,8 @@ class Built:
         With what was found before the start, such as the consensus rate.
     mixing : Mixing or None
         Graph and weights; ``None`` for methods that reduce over all nodes.
-    codec : Codec or None
-        Wire format of the neighbours' messages.
+    compressor, codec : Compressor and Codec, or None
+        Operator (untimed) and wire format of the neighbours' messages.
     problems, tests : sequence of Problem
         Training and test shards' problems, untimed; ``tests`` is ``None`` without a test set.
     timed : sequence of Problem
@@ -53,6 +53,7 @@ class Built:
 
     job: Job
     mixing: Mixing | None
+    compressor: Compressor | None
     codec: Codec | None
     loaded: Loaded
     algorithm: Algorithm
@@ -135,6 +136,7 @@ def build(job: Job, collectives: Collectives, nodes: int, local: Sequence[int]) 
     return Built(
         job=job,
         mixing=mixing,
+        compressor=compressor,
         codec=codec,
         loaded=loaded,
         algorithm=algorithm,

@@ -112,7 +112,7 @@ def _train(
         for index, (recorder, model) in enumerate(zip(recorders, outcome.models, strict=True)):
             average = outcome.average if first and index == 0 else None
             recorder.final(model, average, reason=reason)
-        summary = lines(outcome, totals(network), nodes)
+        summary = lines(outcome, totals(network, outcome), nodes)
         for recorder in recorders:
             recorder.close()
         network.close()

@@ -211,7 +211,7 @@ def world() -> MPI.Intracomm:
 
 def library() -> str:
     """Return the MPI library's own version line."""
-    return MPI.Get_library_version().splitlines()[0].strip("\x00 ")
+    return " ".join(MPI.Get_library_version().splitlines()[0].strip("\x00").split())
 
 
 def abort(code: int) -> None:

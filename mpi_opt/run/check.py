@@ -9,13 +9,13 @@ from mpi_opt.errors import RankFailedError
 from mpi_opt.network.base import Network
 
 
-def replica_check(network: Network) -> Callable[[Sequence[Any]], None]:
+def replica_check(network: Network) -> Callable[[int, Sequence[Any]], None]:
     """Return a check of the SPARQ-SGD engine's states (built with ``check``), to be called by all processes at once.
 
     The check raises `RankFailedError` naming the two nodes and the first coordinate that differs.
     """
 
-    def check(states: Sequence[Any]) -> None:
+    def check(step: int, states: Sequence[Any]) -> None:
         shared = network.share([state.x_hat for state in states])
         for node, state, theirs in zip(network.local, states, shared, strict=True):
             for j, x_hat in theirs.items():
@@ -25,7 +25,7 @@ def replica_check(network: Network) -> Callable[[Sequence[Any]], None]:
                 if not np.array_equal(replica, x_hat):
                     at = int(np.flatnonzero(replica != x_hat)[0])
                     raise RankFailedError(
-                        f"step {state.t}: coordinate {at} of node {j}'s estimate is {replica[at]!r} at node {node}, "
+                        f"step {step}: coordinate {at} of node {j}'s estimate is {replica[at]!r} at node {node}, "
                         f"but {x_hat[at]!r} at node {j} itself: the replicas have drifted apart"
                     )
 

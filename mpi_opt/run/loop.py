@@ -63,7 +63,7 @@ class Plan:
     values : callable or None
         Running counts of local node ``k`` under the names of the metrics schema (traffic).
     inspect : callable or None
-        Called with the states at each evaluation (check mode).
+        Called with the step and the local nodes' states at each evaluation.
     """
 
     network: Network
@@ -81,7 +81,7 @@ class Plan:
     steps_per_epoch: float = 1.0
     average_output: bool = True
     values: Callable[[int], Mapping[str, float | int]] | None = None
-    inspect: Callable[[Sequence[Any]], None] | None = None
+    inspect: Callable[[int, Sequence[Any]], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,8 @@ class Outcome:
     diverged : bool
     seconds : float
         Run clock.
+    syncs, fired : int
+        Synchronisations that the local nodes passed together, and those at which they spoke.
     """
 
     models: list[Vector]
@@ -112,6 +114,8 @@ class Outcome:
     reason: str
     diverged: bool
     seconds: float
+    syncs: int
+    fired: int
 
 
 def run(plan: Plan) -> Outcome:
@@ -197,7 +201,7 @@ class _Run:
         plan = self.plan
         verdict = self._control(at_once=True)
         if plan.inspect is not None:
-            plan.inspect(self.states)
+            plan.inspect(self.t, self.states)
         if plan.evaluator is None:
             return verdict
         began = time.perf_counter()
@@ -250,7 +254,18 @@ class _Run:
         if late is not None and late.diverged:
             verdict = late
         plan.progress.close()
-        return Outcome(models, average, self.rows, self.t, self.rounds, verdict.reason, verdict.diverged, self.clock)
+        return Outcome(
+            models=models,
+            average=average,
+            rows=self.rows,
+            steps=self.t,
+            rounds=self.rounds,
+            reason=verdict.reason,
+            diverged=verdict.diverged,
+            seconds=self.clock,
+            syncs=sum(self.syncs),
+            fired=sum(self.fired),
+        )
 
 
 def _averaged(model: Vector) -> Steps:

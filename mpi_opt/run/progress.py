@@ -44,7 +44,7 @@ def figures(row: Mapping[str, float]) -> str:
         parts.append(f"test error {row['test_error_average']:.2%} (worst {row['test_error_worst']:.2%})")
     elif row["train_error_average"] == row["train_error_average"]:
         parts.append(f"train error {row['train_error_average']:.2%}")
-    parts.append(f"sent {size(row['payload_bytes'] + row['header_bytes'])}/node")
+    parts.append(f"node 0 sent {size(row['payload_bytes'] + row['header_bytes'])}")
     return "  ".join(parts)
 
 

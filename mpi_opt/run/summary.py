@@ -1,7 +1,7 @@
 """The closing words of a run: what was reached, and what the communication cost."""
 
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
@@ -10,26 +10,36 @@ from mpi_opt.run.loop import Outcome
 from mpi_opt.run.progress import size
 
 
-def totals(network: Network) -> Traffic:
-    """Return the traffic of all nodes together (seconds added up); called by all processes."""
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What all nodes did together."""
+
+    traffic: Traffic
+    syncs: int
+    fired: int
+
+
+def totals(network: Network, outcome: Outcome) -> Totals:
+    """Return the counts of all nodes together (seconds added up); called by all processes."""
     local = np.array([astuple(traffic) for traffic in network.traffic], dtype=np.float64).sum(axis=0)
-    summed = network.collectives.sum(local)
+    *summed, syncs, fired = network.collectives.sum(np.array([*local, outcome.syncs, outcome.fired]))
     kinds = [type(value) for value in astuple(Traffic())]
-    return Traffic(*(kind(value) for kind, value in zip(kinds, summed, strict=True)))
+    traffic = Traffic(*(kind(value) for kind, value in zip(kinds, summed, strict=True)))
+    return Totals(traffic, int(syncs), int(fired))
 
 
-def lines(outcome: Outcome, traffic: Traffic, nodes: int) -> Sequence[str]:
+def lines(outcome: Outcome, all_nodes: Totals, nodes: int) -> Sequence[str]:
     """Return the summary as lines of text.
 
     Parameters
     ----------
     outcome : Outcome
-    traffic : Traffic
-        That of all nodes together.
+    all_nodes : Totals
     nodes : int
     """
+    traffic = all_nodes.traffic
     word = "diverged" if outcome.diverged else "done"
-    text = [f"{word}: {outcome.reason}; {outcome.steps} steps, {outcome.rounds} rounds in {outcome.seconds:.2f} s"]
+    text = [f"{word}: {outcome.reason} ({outcome.steps} steps, {outcome.rounds} rounds, {outcome.seconds:.2f} s)"]
     if outcome.rows:
         row = outcome.rows[0]
         text.append(
@@ -46,11 +56,10 @@ def lines(outcome: Outcome, traffic: Traffic, nodes: int) -> Sequence[str]:
             f"|gradient| at the average = {row['gradient_norm']:.3g}"
         )
     sent = traffic.payload_bytes + traffic.header_bytes
-    spoken = traffic.messages + traffic.silences
-    share = f" ({traffic.messages / spoken:.1%} of {spoken} occasions)" if spoken else ""
+    share = f" ({all_nodes.fired / all_nodes.syncs:.1%})" if all_nodes.syncs else ""
+    text.append(f"  fired        {all_nodes.fired} of {all_nodes.syncs} node-syncs{share}")
     text.append(
-        f"  sent         {size(sent)} by all {nodes} nodes, {size(sent / nodes)} each, "
-        f"in {traffic.messages} messages{share}"
+        f"  sent         {size(sent)} by all {nodes} nodes, {size(sent / nodes)} each, in {traffic.messages} messages"
     )
     text.append(
         f"               payload {traffic.payload_bytes} B, headers {traffic.header_bytes} B, "

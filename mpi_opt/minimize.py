@@ -1,0 +1,170 @@
+"""Library use: minimise a user's own problem from a user's own MPI script."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpi_opt.algorithms.base import Algorithm, Node
+from mpi_opt.compression.base import Codec
+from mpi_opt.draws import Batches
+from mpi_opt.errors import DivergedError, JobError
+from mpi_opt.network.base import Network, Traffic
+from mpi_opt.problems.base import Problem
+from mpi_opt.run.loop import Plan, run
+from mpi_opt.run.stop import StopRules
+from mpi_opt.topology.mixing import Mixing, make_mixing
+from mpi_opt.topology.registry import make_graph
+from mpi_opt.types import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What `minimize` returns on each rank.
+
+    Attributes
+    ----------
+    x : ndarray, shape (d,)
+        This rank's own final model.
+    average : ndarray, shape (d,)
+        Mean of all ranks' models, the same bits everywhere; its bytes are counted.
+    steps, rounds : int
+        Steps taken and communication rounds.
+    reason : str
+        Why the run ended.
+    seconds : float
+        Run clock.
+    traffic : Traffic
+        What this rank handed to MPI.
+    """
+
+    x: Vector
+    average: Vector
+    steps: int
+    rounds: int
+    reason: str
+    seconds: float
+    traffic: Traffic
+
+
+def minimize(
+    problem: Problem,
+    algorithm: Algorithm,
+    *,
+    comm: Any = None,
+    steps: int,
+    graph: str | Sequence[Sequence[int]] = "ring",
+    weights: str = "metropolis",
+    x0: Vector | None = None,
+    seed: int = 0,
+    callback: Callable[[int, Vector], None] | None = None,
+    every: int = 10,
+) -> Result:
+    """Minimise ``F = (1/n) sum_i f_i`` where each rank of ``comm`` brings its own ``f_i``.
+
+    Every rank calls this with its own problem and an equal algorithm. If one rank raises, all end with its traceback.
+
+    Parameters
+    ----------
+    problem : Problem
+        This rank's function (see ``mpi_opt.problems.base``): one of the package's, or any object with its methods.
+    algorithm : Algorithm
+        For example ``mpi_opt.SparqSGD(...)``.
+    comm : mpi4py.MPI.Intracomm, optional
+        One rank a node; duplicated, so that the caller's own messages are safe. Without it: one node and no MPI.
+    steps : int
+        Steps to take, at least 1.
+    graph : str or sequence of pairs, optional
+        A graph's name (see ``mpi_opt.topology.registry.GRAPHS``) or its edges.
+    weights : {"metropolis", "uniform", "lazy"}, optional
+        Rule of the mixing matrix.
+    x0 : ndarray, shape (d,), optional
+        Start, the same on all ranks; zeros by default.
+    seed : int, optional
+        Seed of batches and random compressors.
+    callback : callable, optional
+        Called as ``callback(step, x)`` with this rank's own model at the start, every ``every`` steps and at the end;
+        ``x`` is only to be read.
+    every : int, optional
+        Steps between calls of ``callback``.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    DivergedError
+        On every rank: a node's model is no longer finite.
+    JobError
+        An argument does not fit: names it and what is allowed.
+    """
+    if steps < 1 or every < 1:
+        raise JobError(f"minimize: steps = {steps}, every = {every}; allowed: at least 1")
+    start = np.zeros(problem.dim) if x0 is None else np.array(x0, dtype=np.float64)
+    if start.shape != (problem.dim,):
+        raise JobError(f"minimize: x0 has shape {start.shape}; allowed: ({problem.dim},)")
+    nodes, protected = (1, nullcontext()) if comm is None else _over(comm)
+    with protected:
+        params = {} if isinstance(graph, str) else {"edges": [list(edge) for edge in graph]}
+        mixing = make_mixing(make_graph(graph if isinstance(graph, str) else "edges", nodes, params, seed), weights)
+        compressor = getattr(algorithm, "compressor", None)
+        network = _connect(comm, mixing, None if compressor is None else compressor.codec(problem.dim, seed))
+        (index,) = network.local
+        node = Node(
+            index=index,
+            count=nodes,
+            seed=seed,
+            weights=mixing.row(index),
+            batches=Batches(seed, index, problem.rows, algorithm.batch),
+            scratch=(np.empty(problem.dim), np.empty(problem.dim)),
+        )
+
+        def inspect(step: int, states: Sequence[Any]) -> None:
+            if callback is not None:
+                callback(step, algorithm.model(states[0]))
+
+        plan = Plan(
+            network=network,
+            algorithm=algorithm,
+            nodes=[node],
+            problems=[problem],
+            x0=start,
+            rules=StopRules(steps=steps),
+            evaluate_every=every,
+            inspect=inspect,
+        )
+        outcome = run(plan)
+        network.close()
+    if outcome.diverged:
+        error = DivergedError(outcome.reason)
+        error.everywhere = True
+        raise error
+    own = outcome.models[0]
+    return Result(
+        x=own,
+        average=own if outcome.average is None else outcome.average,
+        steps=outcome.steps,
+        rounds=outcome.rounds,
+        reason=outcome.reason,
+        seconds=outcome.seconds,
+        traffic=network.traffic[0],
+    )
+
+
+def _over(comm: Any) -> tuple[int, AbstractContextManager[None]]:
+    from mpi_opt.network.mpi import ending_all
+
+    return comm.size, ending_all(comm)
+
+
+def _connect(comm: Any, mixing: Mixing, codec: Codec | None) -> Network:
+    if comm is None:
+        from mpi_opt.network.lockstep import Lockstep
+
+        return Lockstep([()], codec)
+    from mpi_opt.network.mpi import MpiNetwork
+
+    return MpiNetwork(comm, mixing.graph.neighbours(comm.rank), codec)
