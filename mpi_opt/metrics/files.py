@@ -31,8 +31,10 @@ def image(fill: Callable[[Any], None]) -> bytes:
         return data
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Write ``data`` to ``path``: it is on disk before it takes the place of what was there, at once.
+def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write ``data`` to ``path``: it takes the place of what was there at once, never half written.
+
+    ``durable`` means that it is on disk before, and so outlives a loss of power as well.
 
     Raises
     ------
@@ -43,9 +45,11 @@ def replace_file(path: Path, data: bytes) -> None:
     try:
         try:
             fresh.write_bytes(data)
-            _to_disk(fresh)
+            if durable:
+                _to_disk(fresh)
             os.replace(fresh, path)
-            _to_disk(path.parent)
+            if durable:
+                _to_disk(path.parent)
         finally:
             fresh.unlink(missing_ok=True)
     except OSError as error:

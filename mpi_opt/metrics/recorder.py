@@ -17,8 +17,8 @@ import numpy as np
 
 from mpi_opt.errors import JobError, MpiOptError
 from mpi_opt.metrics import schema
-from mpi_opt.metrics.files import abandon, image, open_appending, replace_file
-from mpi_opt.metrics.layout import Table, lay_out
+from mpi_opt.metrics.files import abandon, open_appending, replace_file
+from mpi_opt.metrics.layout import Table, new_file
 from mpi_opt.types import Vector
 
 
@@ -91,7 +91,7 @@ class Recorder:
             raise JobError(f"cannot make the folder {self.path.parent}: {error}") from error
         # Made under another name: readers that poll must not meet a file that is not yet in SWMR mode.
         fresh = self.path.with_name(f".{self.path.name}.making")
-        replace_file(fresh, image(lambda file: lay_out(file, attributes, dim, average)))
+        replace_file(fresh, new_file(attributes, dim, average), durable=False)
         try:
             self._file: Any = open_appending(fresh)
             self._series = Table(self._file["series"], schema.SERIES, buffer_rows)
