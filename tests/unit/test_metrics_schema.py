@@ -1,6 +1,8 @@
 """The schema is one list: no name twice, every counter of the network in it."""
 
+import re
 from dataclasses import fields
+from pathlib import Path
 
 from mpi_opt.metrics import schema
 from mpi_opt.metrics.attributes import run_attributes
@@ -39,3 +41,11 @@ def test_run_attributes_are_those_of_the_schema():
     assert made.keys() == schema.ATTRIBUTES.keys()
     assert made["command"] == "mpi-opt run 'my job.toml'"
     assert made["version_hdf5"].count(".") >= 2
+
+
+def test_the_page_about_the_results_folder_lists_every_series_with_its_unit():
+    page = (Path(__file__).parents[2] / "docs" / "results-folder.md").read_text(encoding="utf-8")
+    kinds = {"i8": "int64", "f8": "float64", "u1": "uint8"}
+    found = set(re.findall(r"^\| `(\w+)` \| (int64|float64|uint8) \| (\S+) \|", page, re.MULTILINE))
+    assert found == {(c.name, kinds[c.kind], c.unit) for c in (*schema.SERIES, *schema.SYNCS)}
+    assert all(f"| `{name}` |" in page for name in schema.ATTRIBUTES)
