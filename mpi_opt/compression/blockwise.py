@@ -7,11 +7,48 @@ import numpy as np
 
 from mpi_opt.compression.base import Codec, Compressor, Message, Size
 from mpi_opt.compression.bits import read_varint, varint_bytes, write_varint
-from mpi_opt.compression.messages import Blocks
+from mpi_opt.compression.messages import Held
 from mpi_opt.compression.wire import checked
 from mpi_opt.draws import Key
 from mpi_opt.errors import JobError
 from mpi_opt.types import Bytes, Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks(Held):
+    """One message for each block of consecutive coordinates; block i has ``parts[i].dim`` of them."""
+
+    parts: tuple[Message, ...]
+
+    @property
+    def dim(self) -> int:
+        """Return d."""
+        return sum(part.dim for part in self.parts)
+
+    @property
+    def count(self) -> int:
+        """Return the entries kept in all blocks."""
+        return sum(part.count for part in self.parts)
+
+    def add_to(self, out: Vector, weight: float = 1.0) -> None:
+        """Add ``weight * message`` to ``out`` in place."""
+        start = 0
+        for part in self.parts:
+            part.add_to(out[start : start + part.dim], weight)
+            start += part.dim
+
+    def dense(self) -> Vector:
+        """Return the message as a new vector."""
+        return np.concatenate([part.dense() for part in self.parts])
+
+    def floor_bits(self) -> float:
+        """Return the sum over blocks."""
+        return sum(part.floor_bits() for part in self.parts)
+
+
+def _seed(seed: int, block: int) -> int:
+    """Return the seed of a block; the first keeps the run's, so that one block is the operator itself."""
+    return seed + (block << 64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +79,12 @@ class Blockwise:
         object.__setattr__(self, "sizes", tuple(sizes))
 
     def compress(self, v: Vector, key: Key) -> Blocks:
-        """Return a message for each block; block i of n draws as exchange ``n * round + i``."""
+        """Return a message for each block; each draws from a seed of its own."""
         self._check(v.size)
         parts, start = [], 0
         for i, size in enumerate(self.sizes):
-            step = key.step * len(self.sizes) + i
-            parts.append(self.inner.compress(v[start : start + size], key._replace(step=step)))
+            own = key._replace(seed=_seed(key.seed, i))
+            parts.append(self.inner.compress(v[start : start + size], own))
             start += size
         return Blocks(tuple(parts))
 
@@ -59,7 +96,7 @@ class Blockwise:
     def codec(self, dim: int, seed: int) -> "BlocksCodec":
         """Return the wire format; raises ``JobError`` where the sizes do not add up to ``dim`` or k is over one."""
         self._check(dim)
-        return BlocksCodec(dim, tuple(self.inner.codec(size, seed) for size in self.sizes))
+        return BlocksCodec(dim, tuple(self.inner.codec(size, _seed(seed, i)) for i, size in enumerate(self.sizes)))
 
     def _check(self, dim: int) -> None:
         if sum(self.sizes) != dim:
@@ -107,6 +144,6 @@ class BlocksCodec:
                 length, at = read_varint(data, at)
             if length > data.size - at:
                 raise ValueError(f"malformed message: block {i} of {length} bytes, {data.size - at} are left")
-            parts.append(codec.decode(data[at : at + length], sender, round * n + i))
+            parts.append(codec.decode(data[at : at + length], sender, round))
             at += length
         return Blocks(tuple(parts))

@@ -6,11 +6,11 @@
 | ``Sparse`` | a support and its values | top-k |
 | ``Signs`` | a support, its signs, one scale | sign-top-k |
 | ``DenseSigns`` | d signs, one scale | sign |
-| ``Levels`` | a support, signs, levels 1..s, one unit | qsgd, qsgd-top-k |
+| ``Levels`` | a support, signs, levels 1..s, one norm | qsgd, qsgd-top-k |
 | ``SharedSupport`` | values on a support that every node can draw | random-k |
-| ``Blocks`` | one message for each block of coordinates | blockwise |
+| ``Blocks`` (blockwise.py) | one message for each block of coordinates | blockwise |
 
-Values, scales and units are float64 numbers that fit ``value_bits``: with 32 they are fp32 numbers, so that sender and
+Values, scales and norms are float64 numbers that fit ``value_bits``: with 32 they are fp32 numbers, so that sender and
 receivers add the same bits. Supports are int64, strictly ascending. Arrays become read-only with the message.
 Two messages are equal when all they hold is equal.
 """
@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mpi_opt.compression.base import Message
 from mpi_opt.types import Indices, Vector
 
 Mask = npt.NDArray[np.bool_]
@@ -33,7 +32,7 @@ def log2_binomial(n: int, k: int) -> float:
     return (math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)) / math.log(2)
 
 
-class _Held:
+class Held:
     """Equality by content and read-only arrays."""
 
     __slots__ = ()
@@ -58,29 +57,13 @@ class _Held:
         return [getattr(self, name) for name in names]
 
 
-def _scatter(out: Vector, indices: Indices, values: Vector, weight: float) -> None:
-    """Add ``weight * values`` at ``indices``; each index occurs once, so a buffered ``+=`` is right."""
-    if weight != 1.0:
-        values = weight * values
-    if indices.size == out.size:
-        out += values
-    else:
-        out[indices] += values
-
-
 def _signed(magnitudes: npt.NDArray[Any] | float, negative: Mask) -> Vector:
     """Return plus or minus ``magnitudes``; a product, as a choice between two arrays costs a branch an entry."""
     return np.asarray(magnitudes * (1 - 2 * negative.view(np.int8)), dtype=np.float64)
 
 
-def _spread(dim: int, indices: Indices, values: Vector) -> Vector:
-    out = np.zeros(dim)
-    out[indices] = values
-    return out
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Dense(_Held):
+class Dense(Held):
     """All d values, shape ``(d,)``."""
 
     values: Vector
@@ -109,8 +92,42 @@ class Dense(_Held):
         return float(self.value_bits * self.dim)
 
 
+class OnSupport(Held):
+    """What messages with ``indices`` have in common."""
+
+    __slots__ = ()
+    dim: int
+    indices: Indices
+
+    def entries(self) -> Vector:
+        """Return the values at ``indices``, shape ``(k',)``."""
+        raise NotImplementedError
+
+    @property
+    def count(self) -> int:
+        """Return k', the entries that travel."""
+        return self.indices.size
+
+    def add_to(self, out: Vector, weight: float = 1.0) -> None:
+        """Add ``weight * message`` to ``out`` in place; O(k')."""
+        values = self.entries()
+        if weight != 1.0:
+            values = weight * values
+        if self.indices.size == out.size:
+            out += values
+        else:
+            # Each index occurs once, so a buffered += is right.
+            out[self.indices] += values
+
+    def dense(self) -> Vector:
+        """Return the message as a new vector."""
+        out = np.zeros(self.dim)
+        out[self.indices] = self.entries()
+        return out
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Sparse(_Held):
+class Sparse(OnSupport):
     """Values, none of them zero, on a support; both of shape ``(k',)``."""
 
     dim: int
@@ -118,18 +135,9 @@ class Sparse(_Held):
     values: Vector
     value_bits: int = 32
 
-    @property
-    def count(self) -> int:
-        """Return k'."""
-        return self.indices.size
-
-    def add_to(self, out: Vector, weight: float = 1.0) -> None:
-        """Add ``weight * message`` to ``out`` in place; O(k')."""
-        _scatter(out, self.indices, self.values, weight)
-
-    def dense(self) -> Vector:
-        """Return the message as a new vector."""
-        return _spread(self.dim, self.indices, self.values)
+    def entries(self) -> Vector:
+        """Return the values."""
+        return self.values
 
     def floor_bits(self) -> float:
         """Return log2 C(d, k') and the bits of k' values."""
@@ -137,7 +145,7 @@ class Sparse(_Held):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Signs(_Held):
+class Signs(OnSupport):
     """``scale`` times a sign on a support; ``negative`` has shape ``(k',)``. ``scale`` is 0 exactly when k' is."""
 
     dim: int
@@ -146,21 +154,9 @@ class Signs(_Held):
     scale: float
     value_bits: int = 32
 
-    @property
-    def count(self) -> int:
-        """Return k'."""
-        return self.indices.size
-
-    def _values(self) -> Vector:
+    def entries(self) -> Vector:
+        """Return the values at ``indices``."""
         return _signed(self.scale, self.negative)
-
-    def add_to(self, out: Vector, weight: float = 1.0) -> None:
-        """Add ``weight * message`` to ``out`` in place; O(k')."""
-        _scatter(out, self.indices, self._values(), weight)
-
-    def dense(self) -> Vector:
-        """Return the message as a new vector."""
-        return _spread(self.dim, self.indices, self._values())
 
     def floor_bits(self) -> float:
         """Return log2 C(d, k') + k' + 32 bits; 0 for the empty message."""
@@ -168,7 +164,7 @@ class Signs(_Held):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DenseSigns(_Held):
+class DenseSigns(Held):
     """``scale`` times a sign for every coordinate; ``negative`` has shape ``(d,)``. ``scale`` 0 is the zero message."""
 
     negative: Mask
@@ -200,36 +196,25 @@ class DenseSigns(_Held):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Levels(_Held):
-    """``unit`` times a signed level on a support.
+class Levels(OnSupport):
+    """``norm / divisor`` times a signed level on a support.
 
-    ``levels`` (uint16, in 1..``top``) and ``negative`` have shape ``(k',)``; ``unit`` is 0 exactly when k' is.
+    ``levels`` (uint16, in 1..``top``) and ``negative`` have shape ``(k',)``; ``norm`` is 0 exactly when k' is. Both
+    ends know ``top`` (s) and ``divisor`` (s (1 + beta)) from the operator; neither travels.
     """
 
     dim: int
     indices: Indices
     negative: Mask
     levels: npt.NDArray[np.uint16]
-    unit: float
+    norm: float
     top: int
+    divisor: float
     value_bits: int = 32
 
-    @property
-    def count(self) -> int:
-        """Return k', the entries of a level above 0."""
-        return self.indices.size
-
-    def _values(self) -> Vector:
-        # A 24-bit unit times a 16-bit level is exact in float64.
-        return _signed(self.levels * self.unit, self.negative)
-
-    def add_to(self, out: Vector, weight: float = 1.0) -> None:
-        """Add ``weight * message`` to ``out`` in place; O(k')."""
-        _scatter(out, self.indices, self._values(), weight)
-
-    def dense(self) -> Vector:
-        """Return the message as a new vector."""
-        return _spread(self.dim, self.indices, self._values())
+    def entries(self) -> Vector:
+        """Return the values at ``indices``."""
+        return _signed(self.levels * (self.norm / self.divisor), self.negative)
 
     def floor_bits(self) -> float:
         """Return log2 C(d, k') + k' (1 + log2 s) + 32 bits; 0 for the empty message."""
@@ -239,7 +224,7 @@ class Levels(_Held):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SharedSupport(_Held):
+class SharedSupport(OnSupport):
     """Values (zeros among them too) on a support that receivers draw themselves; both of shape ``(k,)``."""
 
     dim: int
@@ -247,51 +232,10 @@ class SharedSupport(_Held):
     values: Vector
     value_bits: int = 32
 
-    @property
-    def count(self) -> int:
-        """Return k."""
-        return self.indices.size
-
-    def add_to(self, out: Vector, weight: float = 1.0) -> None:
-        """Add ``weight * message`` to ``out`` in place; O(k)."""
-        _scatter(out, self.indices, self.values, weight)
-
-    def dense(self) -> Vector:
-        """Return the message as a new vector."""
-        return _spread(self.dim, self.indices, self.values)
+    def entries(self) -> Vector:
+        """Return the values."""
+        return self.values
 
     def floor_bits(self) -> float:
         """Return the bits of k values: the support costs nothing."""
         return float(self.value_bits * self.count)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Blocks(_Held):
-    """One message for each block of consecutive coordinates; block i has ``parts[i].dim`` of them."""
-
-    parts: tuple[Message, ...]
-
-    @property
-    def dim(self) -> int:
-        """Return d."""
-        return sum(part.dim for part in self.parts)
-
-    @property
-    def count(self) -> int:
-        """Return the entries kept in all blocks."""
-        return sum(part.count for part in self.parts)
-
-    def add_to(self, out: Vector, weight: float = 1.0) -> None:
-        """Add ``weight * message`` to ``out`` in place."""
-        start = 0
-        for part in self.parts:
-            part.add_to(out[start : start + part.dim], weight)
-            start += part.dim
-
-    def dense(self) -> Vector:
-        """Return the message as a new vector."""
-        return np.concatenate([part.dense() for part in self.parts])
-
-    def floor_bits(self) -> float:
-        """Return the sum over blocks."""
-        return sum(part.floor_bits() for part in self.parts)

@@ -9,7 +9,7 @@ from mpi_opt.compression.counts import check_kept, check_levels, check_value_bit
 from mpi_opt.compression.messages import Levels
 from mpi_opt.compression.rounding import round_scale
 from mpi_opt.compression.selection import largest
-from mpi_opt.compression.wire import LevelsCodec
+from mpi_opt.compression.wire_levels import LevelsCodec
 from mpi_opt.draws import Key
 from mpi_opt.types import Indices, Vector
 
@@ -21,7 +21,8 @@ def variance_bound(entries: int, levels: int) -> float:
 
 def _norm(values: Vector) -> float:
     """Return |values| without overflow or underflow of the squares."""
-    square = float(np.dot(values, values))
+    with np.errstate(over="ignore", under="ignore"):
+        square = float(np.dot(values, values))
     if 1e-250 < square < math.inf or values.size == 0:
         return math.sqrt(square)
     peak = float(np.abs(values).max())
@@ -31,26 +32,36 @@ def _norm(values: Vector) -> float:
     return peak * math.sqrt(float(np.dot(scaled, scaled)))
 
 
+def divisor(entries: int, levels: int) -> float:
+    """Return s (1 + beta): a level times the norm over this is the value of an entry."""
+    return levels * (1.0 + variance_bound(entries, levels))
+
+
 def _quantize(
     dim: int, indices: Indices | None, values: Vector, entries: int, levels: int, value_bits: int, key: Key
 ) -> Levels:
     """Return Q_s(values) / (1 + beta) at ``indices`` (all coordinates where None), levels of 0 left out."""
-    norm = _norm(values)
-    unit = round_scale(norm / levels / (1.0 + variance_bound(entries, levels)), value_bits, key)
-    if unit:
-        # floor(y + u) is y rounded up with probability y - floor(y). No level exceeds s but by rounding.
+    norm = round_scale(_norm(values), value_bits, key)
+    if norm:
+        # floor(y + u) is y rounded up with probability y - floor(y). No level exceeds s but by the norm's rounding.
         steps = np.abs(values)
         steps /= norm
         steps *= levels
         steps += key.generator().random(values.size)
-        quantized = np.minimum(steps, levels).astype(np.uint16)
+        quantized = np.minimum(steps, levels, out=steps).astype(np.uint16)
         inside = np.flatnonzero(quantized)
     else:
         quantized, inside = np.empty(0, dtype=np.uint16), np.empty(0, dtype=np.int64)
-    at = inside if indices is None else indices[inside]
-    if not inside.size:
-        unit = 0.0
-    return Levels(dim, at, values[inside] < 0.0, quantized[inside], unit, levels, value_bits)
+    return Levels(
+        dim,
+        inside if indices is None else indices[inside],
+        values[inside] < 0.0,
+        quantized[inside],
+        norm if inside.size else 0.0,
+        levels,
+        divisor(entries, levels),
+        value_bits,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +76,7 @@ class QSGD:
     levels : int
         s, 1 to 65,535.
     value_bits : int
-        32 or 64 bits for the unit |v| / (s (1 + beta)).
+        32 or 64 bits for the norm |v|.
     """
 
     levels: int
@@ -76,7 +87,7 @@ class QSGD:
         check_value_bits(self.value_bits)
 
     def compress(self, v: Vector, key: Key) -> Levels:
-        """Return the quantized vector; raises ``DivergedError`` where the unit does not fit ``value_bits``."""
+        """Return the quantized vector; raises ``DivergedError`` where the norm does not fit ``value_bits``."""
         return _quantize(v.size, None, v, v.size, self.levels, self.value_bits, key)
 
     def omega(self, dim: int) -> float:
@@ -85,7 +96,7 @@ class QSGD:
 
     def codec(self, dim: int, seed: int) -> LevelsCodec:  # noqa: ARG002 (the contract's)
         """Return the wire format at dimension ``dim``."""
-        return LevelsCodec(dim, dim, self.levels, self.value_bits)
+        return LevelsCodec(dim, dim, self.levels, divisor(dim, self.levels), self.value_bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +110,7 @@ class QSGDTopK:
     levels : int
         s, 1 to 65,535.
     value_bits : int
-        32 or 64 bits for the unit |Top_k(v)| / (s (1 + beta)).
+        32 or 64 bits for the norm |Top_k(v)|.
     """
 
     k: int | str
@@ -112,7 +123,7 @@ class QSGDTopK:
         check_value_bits(self.value_bits)
 
     def compress(self, v: Vector, key: Key) -> Levels:
-        """Return the quantized entries; raises ``DivergedError`` where the unit does not fit ``value_bits``."""
+        """Return the quantized entries; raises ``DivergedError`` where the norm does not fit ``value_bits``."""
         k = kept(self.k, v.size)
         indices = largest(v, k)
         return _quantize(v.size, indices, v[indices], k, self.levels, self.value_bits, key)
@@ -124,4 +135,5 @@ class QSGDTopK:
 
     def codec(self, dim: int, seed: int) -> LevelsCodec:  # noqa: ARG002 (the contract's)
         """Return the wire format at dimension ``dim``; raises ``JobError`` where k > d."""
-        return LevelsCodec(dim, kept(self.k, dim), self.levels, self.value_bits)
+        k = kept(self.k, dim)
+        return LevelsCodec(dim, k, self.levels, divisor(k, self.levels), self.value_bits)

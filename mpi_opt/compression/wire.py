@@ -18,9 +18,8 @@ import numpy.typing as npt
 
 from mpi_opt.compression import rice
 from mpi_opt.compression.base import Message, Size
-from mpi_opt.compression.bits import read_planes, write_planes
 from mpi_opt.compression.header import Header, Kind, header_bytes, read_header, write_kind, write_rice
-from mpi_opt.compression.messages import Levels, Signs, Sparse
+from mpi_opt.compression.messages import Signs, Sparse
 from mpi_opt.types import Bytes, Indices, Vector
 
 
@@ -45,6 +44,14 @@ def read_floats(data: Bytes, at: int, kind: np.dtype[Any], count: int) -> Vector
     if not np.isfinite(values).all():
         raise ValueError("malformed message: a value is not finite")
     return values.astype(np.float64)
+
+
+def positive(scale: Vector) -> float:
+    """Return the one value of ``scale``; raises ``ValueError`` where it is not above 0."""
+    value = float(scale[0])
+    if not value > 0.0:
+        raise ValueError(f"malformed message: scale {value}, must be above 0")
+    return value
 
 
 def check_end(bits: Bytes, used: int) -> None:
@@ -188,94 +195,3 @@ class SignsCodec(SupportCodec):
             return Signs(self.dim, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_), 0.0, self.value_bits)
         indices, scale, bits = self.read(data, head)
         return Signs(self.dim, indices, bits.astype(np.bool_), positive(scale), self.value_bits)
-
-
-class LevelsCodec(SupportCodec):
-    """Quantized levels and one unit, of qsgd and qsgd-top-k.
-
-    Where every coordinate may have a level and few are 0, ``PLAIN`` is shorter than a support: d levels in 0..s, then
-    the signs of those above 0.
-    """
-
-    __slots__ = ("top",)
-    top: int
-
-    def __init__(self, dim: int, most: int, top: int, value_bits: int) -> None:
-        super().__init__(dim, most, value_bits, bits_each=1 + (top - 1).bit_length(), floats_each=False)
-        self.top = top
-
-    def encode(self, message: Message, out: Bytes) -> Size:
-        """Write ``message`` to the front of ``out``."""
-        m: Levels = checked(message, Levels, self.dim, self.most)
-        count = m.count
-        if self._plain_bits(count) < count * self.bits_each + self.dim and 0 < count < self.dim == self.most:
-            return self._encode_plain(m, out)
-
-        def fill(bits: Bytes) -> None:
-            bits[:count] = m.negative
-            write_planes(m.levels - np.uint16(1), self.bits_each - 1, bits[count:])
-
-        return self.write(m.indices, m.unit, fill, out)
-
-    def decode(self, data: Bytes, sender: int, round: int) -> Levels:  # noqa: ARG002 (the contract's)
-        """Read one message; raises ``ValueError`` where it is malformed."""
-        kinds = (*self.kinds(), Kind.PLAIN) if self.most == self.dim else self.kinds()
-        head = read_header(data, kinds, self.most, self.max_bytes)
-        if head.kind is Kind.EMPTY:
-            none = np.empty(0, dtype=np.int64)
-            return self._message(none, none, np.empty(0, dtype=np.uint8), 0.0)
-        if head.kind is Kind.PLAIN:
-            return self._decode_plain(data)
-        indices, unit, bits = self.read(data, head)
-        levels = read_planes(bits[indices.size :], self.bits_each - 1, indices.size) + 1
-        return self._message(indices, levels, bits[: indices.size], positive(unit))
-
-    def _message(self, indices: Indices, levels: Indices, negative: Bytes, unit: float) -> Levels:
-        if levels.size and levels.max() > self.top:
-            raise ValueError(f"malformed message: level {int(levels.max())} of {self.top}")
-        return Levels(
-            self.dim,
-            indices,
-            negative.astype(np.bool_),
-            levels.astype(np.uint16),
-            unit,
-            self.top,
-            self.value_bits,
-        )
-
-    def _plain_bits(self, count: int) -> int:
-        return self.dim * self.top.bit_length() + count
-
-    def _encode_plain(self, m: Levels, out: Bytes) -> Size:
-        levels = np.zeros(self.dim, dtype=np.uint16)
-        levels[m.indices] = m.levels
-        total = self._plain_bits(m.count)
-        bits = self.bits[:total]
-        write_planes(levels, self.top.bit_length(), bits[: total - m.count])
-        bits[total - m.count :] = m.negative
-        header = write_kind(Kind.PLAIN, out)
-        at = write_floats(m.unit, out, header, self.kind, 1)
-        packed = np.packbits(bits, bitorder="little")
-        out[at : at + packed.size] = packed
-        return Size(header, at + packed.size - header)
-
-    def _decode_plain(self, data: Bytes) -> Levels:
-        unit = read_floats(data, 1, self.kind, 1)
-        bits = np.unpackbits(data[1 + self.kind.itemsize :], bitorder="little")
-        own = self._plain_bits(0)
-        if bits.size < own:
-            raise ValueError(f"malformed message: it ends within the {self.dim} levels")
-        levels = read_planes(bits[:own], self.top.bit_length(), self.dim)
-        indices = np.flatnonzero(levels)
-        if not indices.size:
-            raise ValueError("malformed message: all levels are 0")
-        check_end(bits, own + indices.size)
-        return self._message(indices, levels[indices], bits[own : own + indices.size], positive(unit))
-
-
-def positive(scale: Vector) -> float:
-    """Return the one value of ``scale``; raises ``ValueError`` where it is not above 0."""
-    value = float(scale[0])
-    if not value > 0.0:
-        raise ValueError(f"malformed message: scale {value}, must be above 0")
-    return value
