@@ -115,6 +115,7 @@ def _train(
         summary = lines(outcome, totals(network, outcome), nodes)
         for recorder in recorders:
             recorder.close()
+        collectives.check(None)  # all files are closed from here on: the joined view may be made
         network.close()
         error = _conclude(built, outcome, folder, library) if collectives.rank == 0 else None
         for line in summary:

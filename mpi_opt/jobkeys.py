@@ -367,7 +367,6 @@ class Network(_Table, frozen=True, kw_only=True):
 
     reductions: Annotated[Literal["mpi", "ordered"], _says("mpi, ordered")] = "mpi"
     check: Annotated[bool, _says("true or false")] = False
-    watchdog: Annotated[float, _says("seconds, a number >= 0; 0 turns it off", ge=0)] = 600.0
 
 
 class Job(_Table, frozen=True, kw_only=True):

@@ -91,7 +91,7 @@ def _traffic(built: Built) -> Sequence[str]:
         f"graph        {graph.name}, weights {built.mixing.weights}: {len(graph.edges)} edges, "
         f"neighbours {_range(degrees)}, spectral gap {built.mixing.spectral_gap:.4g}",
         f"traffic      every {sync} steps at most one message a neighbour, about {one} B "
-        f"(floor {message.floor_bits() / 8:.0f} B, dense fp32 {4 * dim} B): {size(one * max(degrees))} a node and round",
+        f"(floor {message.floor_bits() / 8:.0f}, dense fp32 {4 * dim}), {size(one * max(degrees))} a node and round",
     )
 
 

@@ -144,6 +144,8 @@ class Lockstep:
 
     def share(self, arrays: Sequence[Vector]) -> list[dict[int, Vector]]:
         """Return for each node what its neighbours hold, by neighbour; for checks."""
+        for traffic, around in zip(self.traffic, self.neighbours, strict=True):
+            traffic.evaluation_bytes += arrays[0].nbytes * len(around)
         return [{j: arrays[j] for j in around} for around in self.neighbours]
 
     def rotate(self, arrays: Sequence[Vector]) -> list[Vector]:

@@ -334,7 +334,6 @@ BAD = [
     ("metrics.nodes=some", "metrics.nodes"),
     ("network.reductions=fast", "network.reductions"),
     ("network.check=1", "network.check"),
-    ("network.watchdog=-1", "network.watchdog"),
 ]
 
 
