@@ -129,7 +129,7 @@ def build(job: Job, collectives: Collectives, nodes: int, local: Sequence[int]) 
             f"graph {mixing.graph.name}, {nodes} nodes, {len(mixing.graph.edges)} edges, "
             f"weights {mixing.weights}, spectral gap {mixing.spectral_gap:.4g}"
         )
-        job, found = _with_consensus_rate(job, mixing, dim, collectives)
+        job, found = _with_consensus_rate(job, mixing, compressor, dim, collectives)
         notes.extend(found)
     algorithm = _algorithm(job, None if compressor is None else TimedCompressor(compressor, phases))
     scratch = (np.empty(dim), np.empty(dim))
@@ -201,16 +201,18 @@ def _compressor(job: Job, dim: int) -> Compressor:
     return Blockwise(inner, (block,) * whole + ((rest,) if rest else ()))
 
 
-def _with_consensus_rate(job: Job, mixing: Mixing, dim: int, collectives: Collectives) -> tuple[Job, Sequence[str]]:
+def _with_consensus_rate(
+    job: Job, mixing: Mixing, compressor: Compressor, dim: int, collectives: Collectives
+) -> tuple[Job, Sequence[str]]:
     """Replace ``consensus_rate = "auto"`` by the rate that pure gossip finds; searched once, told to all."""
     if job.algorithm.consensus_rate != "auto":
         return job, ()
-    from mpi_opt.topology.consensus_rate import find_consensus_rate
+    from mpi_opt.topology.consensus_rate import consensus_rate
 
     found, error = None, None
     if collectives.rank == 0:
         try:
-            found = find_consensus_rate(mixing, lambda d: _compressor(job, d), dim, job.seed)
+            found = consensus_rate(mixing, compressor, dim, job.seed)
         except Exception as failed:
             error = failed
     collectives.check(error)
