@@ -1,14 +1,12 @@
 """The command as people use it, over MPI: what a run leaves, odd sizes, and how it ends when something is wrong."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 from support import cases
+from support.commands import finals, simulate
 from support.jobs import write_job
 
 from mpi_opt.metrics.joined import read_joined
@@ -20,20 +18,6 @@ from mpi_opt.topology.registry import make_graph
 
 def everything(result):
     return result.output + "".join(result.logs.values())
-
-
-def simulate(job, nodes, out, *settings):
-    extra = [word for setting in settings for word in ("--set", setting)]
-    command = [sys.executable, "-m", "mpi_opt", "simulate", job, "--nodes", str(nodes), "--out", out, *extra]
-    subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=120)
-
-
-def finals(out, n):
-    models = []
-    for i in range(n):
-        with h5py.File(out / "metrics" / f"rank_{i:05d}.h5") as file:
-            models.append(file["final/model"][:])
-    return np.array(models)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
@@ -231,6 +215,7 @@ def test_minimize_gives_all_ranks_one_average(mpirun, tmp_path):
 import json, numpy as np
 from mpi4py import MPI
 from support import cases
+from support.commands import finals, simulate
 import mpi_opt
 comm = MPI.COMM_WORLD
 made = cases.make("base", comm.size)
@@ -258,6 +243,7 @@ def test_minimize_ends_all_when_one_raises(mpirun, tmp_path):
         """
 from mpi4py import MPI
 from support import cases
+from support.commands import finals, simulate
 import mpi_opt
 comm = MPI.COMM_WORLD
 made = cases.make("base", comm.size)
