@@ -29,10 +29,15 @@ def text(request: pytest.FixtureRequest) -> bytes:
     return bz2.decompress((folder / name / f"{name}.bz2").read_bytes())
 
 
+def note_speed(benchmark, text: bytes, entries: int) -> None:
+    if benchmark.stats is not None:  # --benchmark-disable measures nothing
+        benchmark.extra_info["ns per entry"] = round(1e9 * benchmark.stats["min"] / entries)
+        benchmark.extra_info["MB/s"] = round(len(text) / benchmark.stats["min"] / 1e6)
+
+
 def test_parse_ours(benchmark, text: bytes):
     rows = benchmark.pedantic(parse, args=(text,), rounds=5, warmup_rounds=1)
-    benchmark.extra_info["ns per entry"] = round(1e9 * benchmark.stats["min"] / rows.values.size)
-    benchmark.extra_info["MB/s"] = round(len(text) / benchmark.stats["min"] / 1e6)
+    note_speed(benchmark, text, rows.values.size)
 
 
 def test_parse_scikit_learn(benchmark, text: bytes):
@@ -41,5 +46,4 @@ def test_parse_scikit_learn(benchmark, text: bytes):
     matrix, _ = benchmark.pedantic(
         lambda: load_svmlight_file(io.BytesIO(text), zero_based=False), rounds=3, warmup_rounds=1
     )
-    benchmark.extra_info["ns per entry"] = round(1e9 * benchmark.stats["min"] / matrix.nnz)
-    benchmark.extra_info["MB/s"] = round(len(text) / benchmark.stats["min"] / 1e6)
+    note_speed(benchmark, text, matrix.nnz)

@@ -198,6 +198,44 @@ def test_order_inside_shards(tmp_path):
     assert [row for shard in by_label for row in shard.rows] == np.argsort(labels, kind="stable").tolist()
 
 
+def test_by_label_after_a_hold_out(tmp_path):
+    _, labels = write_set(tmp_path / "x")
+    spec = DataSpec("x", partition="by-label", holdout=0.3, search=(tmp_path,))
+    train, test, *_ = loaded_by(spec, 3, 2)
+    rows = np.concatenate([shard.rows for shard in train])
+    kept = np.sort(rows)
+    assert rows.tolist() == kept[np.argsort(labels[kept], kind="stable")].tolist()
+    assert (np.diff(np.concatenate([shard.rows for shard in test])) > 0).all()
+
+
+def test_each_host_reads_packed_files_once(tmp_path, monkeypatch):
+    dense, _ = write_set(tmp_path / "x")
+    (tmp_path / "x.bz2").write_bytes(bz2.compress((tmp_path / "x").read_bytes()))
+    (tmp_path / "x").unlink()
+    names, read = threading.local(), []
+    monkeypatch.setattr("socket.gethostname", lambda: names.host)
+
+    def counted(source, index_base):
+        read.append(names.host)
+        return read_whole(source, index_base)
+
+    monkeypatch.setattr("mpi_opt.datasets.holding.read_whole", counted)
+
+    def task(collectives):
+        names.host = "aabab"[collectives.rank]
+        spec = DataSpec("x", partition="dirichlet", alpha=1.0, holdout=0.2, search=(tmp_path,))
+        return load(spec, collectives, 5, [collectives.rank])
+
+    results = on_threads(5, task)
+    assert sorted(read) == ["a", "b"]
+    rows = [row for result in results for shard in result.train + result.test for row in shard.rows.tolist()]
+    assert sorted(rows) == list(range(37))
+    for result in results:
+        assert result.info.rows + result.test_info.rows == 37
+        for shard in result.train + result.test:
+            assert np.array_equal(shard.features.toarray(), dense[shard.rows])
+
+
 @pytest.mark.parametrize("size", [1, 3])
 def test_more_nodes_than_rows(tmp_path, size):
     (tmp_path / "x").write_bytes(b"-1 1:1\n1 2:1\n1 2:3\n")

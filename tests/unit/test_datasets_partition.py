@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpi_opt.datasets.partition import by_label, contiguous, dirichlet, equal_cuts, hold_out, shuffled
+from mpi_opt.draws import Key, Purpose
 
 rows_and_nodes = (st.integers(0, 200), st.integers(1, 40))
 labels_drawn = st.lists(st.sampled_from([-1.0, 0.0, 2.5, 7.0]), max_size=150).map(
@@ -68,6 +69,21 @@ def test_dirichlet_is_a_partition(labels, nodes, seed, alpha):
     assert split.order.tolist() == dirichlet(labels, nodes, seed, alpha).order.tolist()
     for i in range(nodes):
         assert bool((np.diff(split.order[split.offsets[i] : split.offsets[i + 1]]) > 0).all())
+
+
+def test_dirichlet_counts_are_the_formula():
+    labels = np.array([0.0, 5.0, 5.0, 0.0, 5.0] * 40)
+    split = dirichlet(labels, 3, 7, 0.7)
+    owner = np.empty(labels.size, dtype=int)
+    owner[split.order] = np.repeat(np.arange(3), np.diff(split.offsets))
+    for c, label in enumerate((0.0, 5.0)):
+        generator = Key(7, 0, Purpose.PARTITION, c + 1).generator()
+        ends = np.cumsum(generator.dirichlet([0.7, 0.7, 0.7]))
+        rows = generator.permutation(np.flatnonzero(labels == label))
+        first, second = int(rows.size * ends[0]), int(rows.size * ends[1])
+        expected = [rows[:first], rows[first:second], rows[second:]]
+        for node in range(3):
+            assert np.flatnonzero((owner == node) & (labels == label)).tolist() == sorted(expected[node].tolist())
 
 
 def test_dirichlet_concentration():

@@ -75,8 +75,8 @@ def test_image_pairs(tmp_path):
     pixels, classes = read_images(train, labels)
     assert pixels.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
     assert classes.tolist() == [0, 1, 2]
-    with pytest.raises(DataError, match=r"(?s)have as many rows"):
-        put_images(tmp_path / "mnist", "t10k", rows=5, suffix="")
+    put_images(tmp_path / "mnist", "t10k", rows=5, suffix="")
+    with pytest.raises(DataError, match="have as many rows"):
         read_images(test, labels)
     labels.unlink()
     with pytest.raises(DataError, match="labels are missing"):
