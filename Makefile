@@ -50,7 +50,7 @@ demo: venv
 	  rm -rf runs/$$name; \
 	  $(BIN)/mpiexec -n $(RANKS) $(BIN)/mpi-opt run jobs/$$name.toml --out runs/$$name; \
 	done
-	@$(BIN)/python -P -m mpi_opt.report.quick $(DEMOS:%=runs/%)
+	@$(BIN)/python -P -m mpi_opt.report.table $(DEMOS:%=runs/%)
 
 lint: venv-dev
 	$(BIN)/ruff check

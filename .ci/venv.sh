@@ -10,7 +10,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1 mpi=$2 mpiexec=$3 tools=${4:-}
-chosen=$venv/mpi-choice package=$venv/stamp-package dev=$venv/stamp-dev
+chosen=$venv/mpi-choice made_in=$venv/made-in package=$venv/stamp-package dev=$venv/stamp-dev
 
 say() { printf '== %s\n' "$*"; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
@@ -51,8 +51,12 @@ case $mpi in
     ;;
   *) fail "MPI=$mpi: allowed are auto, wheel, system" ;;
 esac
-if [ -d "$venv" ] && { [ ! -e "$chosen" ] || [ "$(cat "$chosen")" != "$wanted" ]; }; then
-  say "$venv was unfinished or made for another MPI: made anew"
+usable() { # finished, for this MPI, in this place (its scripts hold full paths), by a Python that is still there
+  [ "$(cat "$chosen" 2>/dev/null)" = "${wanted:-none}" ] && [ "$(cat "$made_in" 2>/dev/null)" = "$(pwd -P)" ] &&
+    "$venv/bin/python" -c '' 2>/dev/null
+}
+if [ -d "$venv" ] && ! usable; then
+  say "$venv is unfinished, moved, or made for another MPI or Python: made anew"
   rm -rf "$venv"
 fi
 
@@ -60,6 +64,7 @@ if [ ! -d "$venv" ]; then
   python=$(find_python)
   say "making $venv with $("$python" --version)"
   "$python" -m venv "$venv" || { rm -rf "$venv"; fail "no venv: install it (Debian, Ubuntu: apt-get install python3-venv)"; }
+  pwd -P >"$made_in"
 fi
 pip() { "$venv/bin/python" -m pip --quiet --disable-pip-version-check "$@"; }
 

@@ -186,3 +186,15 @@ def test_start_up_loads_nothing_heavy():
 def test_help_starts_no_mpi():
     loaded = loaded_after("import mpi_opt.cli\ntry:\n    mpi_opt.cli.main(['--help'])\nexcept SystemExit:\n    pass")
     assert not loaded & {"mpi4py.MPI", "scipy", "h5py", *HEAVY}
+
+
+def test_public_names_are_never_hidden_by_modules():
+    """A submodule of the same name would take a function's place as soon as anyone imports it."""
+    loaded_after(
+        "import importlib, pkgutil, types, mpi_opt\n"
+        "for module in pkgutil.iter_modules(mpi_opt.__path__):\n"
+        "    if module.name in mpi_opt.__all__:\n"
+        "        importlib.import_module('mpi_opt.' + module.name)\n"
+        "for name in mpi_opt.__all__:\n"
+        "    assert not isinstance(getattr(mpi_opt, name), types.ModuleType), name\n"
+    )
