@@ -52,7 +52,7 @@ case $mpi in
   *) fail "MPI=$mpi: allowed are auto, wheel, system" ;;
 esac
 usable() { # finished, for this MPI, in this place (its scripts hold full paths), by a Python that is still there
-  [ "$(cat "$chosen" 2>/dev/null)" = "${wanted:-none}" ] && [ "$(cat "$made_in" 2>/dev/null)" = "$(pwd -P)" ] &&
+  [ "$(cat "$chosen" 2>/dev/null)" = "${wanted:-none}" ] && [ "$(cat "$made_in" 2>/dev/null)" = "$(pwd -P) $venv" ] &&
     "$venv/bin/python" -c '' 2>/dev/null
 }
 if [ -d "$venv" ] && ! usable; then
@@ -64,7 +64,7 @@ if [ ! -d "$venv" ]; then
   python=$(find_python)
   say "making $venv with $("$python" --version)"
   "$python" -m venv "$venv" || { rm -rf "$venv"; fail "no venv: install it (Debian, Ubuntu: apt-get install python3-venv)"; }
-  pwd -P >"$made_in"
+  printf '%s %s\n' "$(pwd -P)" "$venv" >"$made_in"
 fi
 pip() { "$venv/bin/python" -m pip --quiet --disable-pip-version-check "$@"; }
 
