@@ -1,7 +1,6 @@
 """Files opened by what they are, not by what they are called: plain, gzip, bzip2, xz."""
 
-import lzma
-import zlib
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,12 +42,20 @@ def open_stream(path: Path) -> Iterator[BinaryIO]:
     try:
         with _open(path) as stream:
             yield stream
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+    except ImportError as error:
+        raise DataError(f"{path}: this Python was built without {error.name}; unpack the file first") from error
+    except _failures() as error:
         raise DataError(f"{path}: cannot be read, perhaps it is damaged or cut short: {error}") from error
 
 
+def _failures() -> tuple[type[Exception], ...]:
+    """Return what reading may raise: the decompressors in use have errors of their own."""
+    own = (("lzma", "LZMAError"), ("zlib", "error"))
+    return (OSError, EOFError, *(getattr(sys.modules[module], name) for module, name in own if module in sys.modules))
+
+
 def _open(path: Path) -> BinaryIO:
-    # imported one by one: most runs need one of them or none
+    # imported one by one: most runs need one of them or none, and some Pythons lack one
     match detect(path):
         case "gzip":
             import gzip
@@ -59,6 +66,8 @@ def _open(path: Path) -> BinaryIO:
 
             return cast(BinaryIO, bz2.open(path, "rb"))
         case "xz":
+            import lzma
+
             return cast(BinaryIO, lzma.open(path, "rb"))
         case _:
             return path.open("rb")

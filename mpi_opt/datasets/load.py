@@ -8,7 +8,7 @@ import numpy as np
 from mpi_opt.datasets.deal import deal
 from mpi_opt.datasets.holding import Holding, hold
 from mpi_opt.datasets.labels import apply_map, label_map
-from mpi_opt.datasets.partition import Partition, by_label, contiguous, dirichlet, hold_out, shuffled
+from mpi_opt.datasets.partition import Partition, by_label, contiguous, dirichlet, equal_cuts, hold_out, shuffled
 from mpi_opt.datasets.shard import DataInfo, Shard
 from mpi_opt.datasets.spec import DataSpec
 from mpi_opt.errors import DataError, LaunchError
@@ -74,29 +74,25 @@ def load(spec: DataSpec, collectives: Collectives, nodes: int, local: Sequence[i
     kept = held = None
     if spec.holdout is not None:
         kept, held = hold_out(train.rows, spec.holdout, spec.seed)
-        if kept.size == 0:
-            raise DataError(f"{train.name}: holdout = {spec.holdout} of {train.rows} rows leaves none to train on")
+        if kept.size == 0 or held.size == 0:
+            raise DataError(
+                f"{train.name}: holdout = {spec.holdout} of {train.rows} rows leaves {kept.size} to train on and "
+                f"{held.size} to test on; allowed is at least one each"
+            )
     partition = _partition(spec, nodes, kept, train, labels, collectives)
     shards = deal(train, labels, columns, partition, owners, local, collectives)
     count = partition.order.size
     info = _info(train, count, columns, _nonzeros(train, shards, count, collectives), mapping)
     test, test_info = None, None
     if held is not None:
-        split = contiguous(held.size, nodes)
-        test = deal(train, labels, columns, Partition(held[split.order], split.offsets), owners, local, collectives)
+        even = Partition(held, equal_cuts(held.size, nodes))
+        test = deal(train, labels, columns, even, owners, local, collectives)
         test_info = _info(train, held.size, columns, train.nonzeros - info.nonzeros, mapping)
     elif spec.test is not None:
-        other = hold(
-            spec.test, spec.search, train.index_base if train.sparse is not None else spec.index_base, collectives
-        )
+        other = hold(spec.test, spec.search, _base_of_test(spec, train), collectives)
         _check_fits(other, columns, train)
-        strange, error = other.labels, None
-        try:
-            strange = apply_map(other.labels, mapping, other.name)
-        except DataError as caught:
-            error = caught
-        collectives.check(error)
-        test = deal(other, strange, columns, contiguous(other.rows, nodes), owners, local, collectives)
+        known = _known_labels(other, mapping, collectives)
+        test = deal(other, known, columns, contiguous(other.rows, nodes), owners, local, collectives)
         test_info = _info(other, other.rows, columns, other.nonzeros, mapping)
     return Loaded(shards, test, info, test_info, _warnings(shards, local, mapping, nodes, collectives))
 
@@ -127,6 +123,22 @@ def _columns(train: Holding, wanted: int | None) -> int:
             f"{train.name}: has {train.features} features, but data.features = {wanted}; allowed is {allowed}"
         )
     return wanted
+
+
+def _base_of_test(spec: DataSpec, train: Holding) -> int | None:
+    """Return what the test set's columns are counted from: as in the train set, if that is text."""
+    return spec.index_base if train.sparse is None else train.index_base
+
+
+def _known_labels(test: Holding, mapping: Mapping[float, float] | None, collectives: Collectives) -> Vector:
+    """Return the test labels as the loss wants them; an unknown one on any process is an error on all."""
+    labels, error = test.labels, None
+    try:
+        labels = apply_map(test.labels, mapping, test.name)
+    except DataError as caught:
+        error = caught
+    collectives.check(error)
+    return labels
 
 
 def _check_fits(test: Holding, columns: int, train: Holding) -> None:

@@ -377,7 +377,9 @@ def test_sets_that_do_not_fit(tmp_path):
         loaded_by(DataSpec("x", test="builtin:iris", **where), 2, 1)
     with pytest.raises(DataError, match="none: holds no rows"):
         loaded_by(DataSpec("none", **where), 2, 2)
-    with pytest.raises(DataError, match="leaves none to train on"):
+    with pytest.raises(DataError, match="0.1 of 3 rows leaves 3 to train on and 0 to test on"):
+        loaded_by(DataSpec("strange", label_kind="classes", holdout=0.1, **where), 2, 1)
+    with pytest.raises(DataError, match="leaves 0 to train on"):
         loaded_by(DataSpec("strange", label_kind="classes", holdout=0.9, **where), 2, 1)
     for size in (1, 2, 3):
         results = on_threads(size, lambda c: load(DataSpec("x", test="strange", **where), c, c.size, [c.rank]))

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import struct
+import sys
 
 import numpy as np
 import pytest
@@ -143,6 +144,22 @@ def test_compression_goes_by_content(tmp_path, suffix):
         with pytest.raises(DataError, match="cut short"), open_stream(path) as stream:
             stream.read()
     with pytest.raises(DataError, match="cannot be read"), open_stream(tmp_path / "gone"):
+        pass
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+def test_damage_inside_is_a_data_error(tmp_path, suffix):
+    packed = bytearray(PACKERS[suffix](bytes(range(256)) * 20))
+    packed[len(packed) // 2] ^= 255
+    (tmp_path / "x").write_bytes(packed)
+    with pytest.raises(DataError, match="damaged"), open_stream(tmp_path / "x") as stream:
+        stream.read()
+
+
+def test_a_python_without_lzma(tmp_path, monkeypatch):
+    (tmp_path / "x").write_bytes(lzma.compress(b"1 1:1"))
+    monkeypatch.setitem(sys.modules, "lzma", None)
+    with pytest.raises(DataError, match="built without lzma"), open_stream(tmp_path / "x"):
         pass
 
 
