@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mpi_opt.algorithms.parts.trigger import Trigger
     from mpi_opt.algorithms.sparq_sgd import SparqSGD
     from mpi_opt.compression.registry import make_compressor
-    from mpi_opt.minimize import Result, minimize
+    from mpi_opt.library import Result, minimize
     from mpi_opt.problems.registry import make_problem
     from mpi_opt.schedules import Constant, FiringRate, Inverse
 
@@ -25,12 +25,12 @@ _HOMES = {
     "FiringRate": "schedules",
     "Inverse": "schedules",
     "LocalSGD": "algorithms.local_sgd",
-    "Result": "minimize",
+    "Result": "library",
     "SparqSGD": "algorithms.sparq_sgd",
     "Trigger": "algorithms.parts.trigger",
     "make_compressor": "compression.registry",
     "make_problem": "problems.registry",
-    "minimize": "minimize",
+    "minimize": "library",
 }
 
 __all__ = [
