@@ -59,7 +59,7 @@ lint: venv-dev
 	$(BIN)/lint-imports
 
 test: lint
-	$(PYTEST)
+	$(PYTEST) --durations=10 --durations-min=5
 
 test-mpi: venv-dev
 	$(PYTEST) -m mpi
@@ -72,5 +72,5 @@ format: venv-dev
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
-	find . -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .import_linter_cache .benchmarks
+	find . \( -name __pycache__ -o -name .hypothesis \) -prune -exec rm -rf {} +

@@ -66,7 +66,7 @@ def test_sdist_carries_what_stands_beside_the_package(built):
         str(path.relative_to(ROOT))
         for folder in ("jobs", "data", "slurm", "tests", "docs", ".ci")
         for path in (ROOT / folder).rglob("*")
-        if path.is_file() and not {"__pycache__", "raw", "shards"} & set(path.parts)
+        if path.is_file() and not {"__pycache__", ".hypothesis", "raw", "shards"} & set(path.parts)
     ]
     assert set(beside) <= inside
     assert any(name.startswith("jobs/quickstart-") for name in inside)
