@@ -29,10 +29,12 @@ def largest(v: Vector, k: int) -> Indices:
     if v.size <= _DIRECT:
         return _exact(np.abs(v), k)
     threshold = _guess(v, k)
-    if threshold > 0.0:
-        candidates = _at_least(v, threshold)
+    if threshold is not None:
+        candidates = _at_least(v, threshold) if threshold > 0.0 else np.flatnonzero(v)
         if candidates.size >= k:
             return candidates[_exact(np.abs(v[candidates]), k)]
+        if threshold == 0.0:
+            return candidates
     return _exact(np.abs(v), k)
 
 
@@ -50,15 +52,18 @@ def _exact(magnitudes: Vector, k: int) -> Indices:
     return chosen
 
 
-def _guess(v: Vector, k: int) -> float:
-    """Return a threshold that about k entries, and hardly ever fewer, reach; 0 where a sample cannot tell."""
+def _guess(v: Vector, k: int) -> float | None:
+    """Return a threshold that about k entries, and hardly ever fewer, reach; None where a sample cannot tell.
+
+    It is 0 where there seem to be fewer than k non-zeros.
+    """
     # An odd stride does not lock on to the columns of a weight matrix.
     stride = max(8, v.size // _SAMPLE) | 1
     sample = np.abs(v[::stride])
     expected = k * sample.size / v.size
     rank = int(expected + 4.0 * math.sqrt(expected)) + 4
     if rank >= sample.size:
-        return 0.0
+        return None
     return float(np.partition(sample, sample.size - rank)[sample.size - rank])
 
 

@@ -72,6 +72,7 @@ def test_receivers_add_what_the_sender_adds(name, v, round):
     before = v.copy()
     for operator in operators(name, v.size):
         message = operator.compress(v, key(round=round))
+        assert v.tobytes() == before.tobytes()
         assert isinstance(message, Message)
         assert message.dim == v.size
         data = sent(operator, message, v.size)
@@ -92,7 +93,9 @@ def test_receivers_add_what_the_sender_adds(name, v, round):
             assert mine.tobytes() == theirs.tobytes()
         dense[0] += 1e35  # a new vector each time
         assert not np.array_equal(dense, message.dense())
-    assert v.tobytes() == before.tobytes()
+        v += 1.0  # nor do messages look at v again
+        np.testing.assert_array_equal(message.dense() + 0.0, received.dense() + 0.0)
+        v[:] = before
 
 
 @pytest.mark.parametrize("name", COMPRESSORS)

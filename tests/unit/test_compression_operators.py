@@ -141,6 +141,13 @@ def test_qsgd_of_one_spike_is_exact_up_to_the_scale():
     assert message.dense()[17] == -2.0 * (4 / (4 * (1 + np.sqrt(50) / 4)))
 
 
+def test_qsgd_has_no_level_above_the_top():
+    # This norm is rounded down in fp32, so that |v| / norm is above 1 by more than 2^-25.
+    v = np.array([1.0 + 0.9 * 2.0**-24])
+    for i in range(1500):
+        assert QSGD(65535).compress(v, key(i)).levels.tolist() == [65535]
+
+
 def test_qsgd_where_squares_overflow_or_vanish():
     for size in (1e200, 1e-200, 5e-324):
         message = QSGD(3, value_bits=64).compress(np.full(9, size), key())

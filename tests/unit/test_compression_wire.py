@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpi_opt.compression import bits, rice
-from mpi_opt.compression.messages import Signs, log2_binomial
+from mpi_opt.compression.messages import Levels, Signs, log2_binomial
 from mpi_opt.compression.registry import COMPRESSORS, make_compressor
 from mpi_opt.compression.sign import SignTopK
 from mpi_opt.compression.wire import SignsCodec
@@ -138,7 +138,9 @@ def check_valid(message, codec):
     dense = message.dense()
     assert dense.shape == (DIM,)
     assert np.isfinite(dense).all()
-    assert 0 <= message.count <= DIM
+    assert 0 <= message.count <= getattr(codec, "most", DIM)
+    if isinstance(message, Levels):
+        assert message.levels.max(initial=0) <= message.top
     out = np.zeros(codec.max_bytes, dtype=np.uint8)
     again = codec.decode(out[: sum(codec.encode(message, out))], 1, 4)
     assert again == message
@@ -221,6 +223,47 @@ def test_scales_and_values_must_be_sound(value):
     else:
         with pytest.raises(ValueError, match="malformed message"):
             codec.decode(sent, 1, 4)
+
+
+def refused(codec, data, says):
+    with pytest.raises(ValueError, match=says):
+        codec.decode(np.array(data, dtype=np.uint8), 1, 4)
+
+
+def test_headers_say_nothing_that_is_not_so():
+    # One index, 0, of 41: kind 2 at parameter 0, count 1, scale 1.0, a positive sign and the unary 1.
+    one = [2, 1, 0, 0, 0x80, 0x3F, 0b10]
+    codec = SignTopK(2).codec(DIM, 0)
+    assert codec.decode(np.array(one, dtype=np.uint8), 1, 4).indices.tolist() == [0]
+    refused(codec, [2, 0, *one[2:]], "0 entries announced")
+    refused(codec, [2, 3, *one[2:6], 0b111000], "3 entries announced, allowed are 1 to 2")
+    refused(codec, [*one[:6], 0b110], "1 indices announced, 2 found")
+    refused(codec, [1, *one[2:6], 0], "kind 1 is not one of")
+    refused(codec, [7, *one[1:]], "kind 7")
+    refused(codec, [2 | 31 << 3, *one[1:]], "ends within")
+    refused(codec, [0, 0], "goes on")
+    refused(codec, [0 | 1 << 3], "goes on")
+    every = [1, 0, 0, 0x80, 0x3F, 0b101]
+    codec = SignTopK(3).codec(3, 0)
+    assert codec.decode(np.array(every, dtype=np.uint8), 1, 4).negative.tolist() == [True, False, True]
+    refused(codec, [1 | 1 << 3, *every[1:]], "goes on")
+    refused(codec, [*every[:5], 0b1101], "goes on after its end")
+    dense = make_compressor("sign", {}).codec(3, 0)
+    refused(dense, [*every[:5], 0b1101], "goes on after its end")
+
+
+def test_levels_are_within_what_the_operator_has():
+    # Two of five coordinates at most, levels 1..3 in two bits, all at 1; then level 4.
+    codec = make_compressor("qsgd-top-k", {"k": 2, "levels": 3}).codec(5, 0)
+    one = [2, 1, 0, 0, 0x80, 0x3F]
+    assert codec.decode(np.array([*one, 0b1000 | 0b100], dtype=np.uint8), 1, 4).levels.tolist() == [3]
+    refused(codec, [*one, 0b1000 | 0b110], "level 4 of 3")
+    # Plain levels 1 0 1 0 0 and two signs are fine, three levels above 0 are not.
+    scale = one[2:]
+    plain = codec.decode(np.array([3, *scale, 0b00101, 0], dtype=np.uint8), 1, 4)
+    assert plain.indices.tolist() == [0, 2]
+    refused(codec, [3, *scale, 0b10101, 0], "3 levels above 0")
+    refused(codec, [3, *scale, 0, 0], "0 levels above 0")
 
 
 @given(st.integers(0, 32), st.integers(1, 700), st.integers(0, 2**32 - 1))
