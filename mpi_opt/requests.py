@@ -55,9 +55,14 @@ class Average:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Ask for ``sum_i array_i``; ``array`` is one-dimensional float64."""
+    """Ask for ``sum_i array_i``; ``array`` is one-dimensional float64.
+
+    ``short`` marks the few numbers of a line search or a set-up, which are counted apart from rounds: a round moves a
+    vector of the model's length or more.
+    """
 
     array: Vector
+    short: bool = False
 
 
 Request: TypeAlias = Exchange | Post | Collect | Average | Sum

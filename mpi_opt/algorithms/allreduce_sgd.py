@@ -62,7 +62,7 @@ class AllreduceSGD:
         descend(x, g, self.step_size(t), state.momentum, self.beta, node.scratch[1])
         return replace(state, t=t + 1), Info(synced=True, fired=True, diverged=not np.isfinite(norm2))
 
-    def finish(self, state: State, problem: Problem, node: Node) -> Steps:
+    def settle(self, state: State, problem: Problem, node: Node) -> Steps:
         """Nothing is ever in flight."""
         yield from ()
         return state, Info()

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from mpi_opt.draws import Batches
-from mpi_opt.problems.base import Problem
 from mpi_opt.requests import Steps
 from mpi_opt.types import Vector
 
@@ -27,6 +26,8 @@ class Info(NamedTuple):
     """The bound c_t eta_t^2 that ``drift`` was compared with."""
     diverged: bool = False
     """The node's vectors are no longer finite; it stays silent until the run ends."""
+    ended: str = ""
+    """Why the method itself is at its end, decided on reduced values and so the same on every node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +57,25 @@ class Node:
 
 
 class Algorithm(Protocol):
-    """A method: a frozen dataclass of hyper-parameters. ``step`` and ``finish`` are generators of requests."""
+    """A method: a frozen dataclass of hyper-parameters. ``step`` and ``settle`` are generators of requests.
+
+    The problem is a `problems.base.Problem`; second-order methods need a `problems.base.SecondOrder`.
+    """
 
     @property
     def batch(self) -> int | None:
         """Rows a node and step; ``None`` for the whole shard."""
         ...
 
-    def init(self, problem: Problem, x0: Vector) -> Any:
+    def init(self, problem: Any, x0: Vector) -> Any:
         """Return the state before step 0; copies ``x0``."""
         ...
 
-    def step(self, state: Any, problem: Problem, node: Node) -> Steps:
+    def step(self, state: Any, problem: Any, node: Node) -> Steps:
         """Take one step: a generator that yields requests and returns ``(state, Info)``."""
         ...
 
-    def finish(self, state: Any, problem: Problem, node: Node) -> Steps:
+    def settle(self, state: Any, problem: Any, node: Node) -> Steps:
         """Complete what is in flight before the model is read; returns ``(state, Info)``. Mostly yields nothing."""
         ...
 

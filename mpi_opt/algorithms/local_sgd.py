@@ -66,7 +66,7 @@ class LocalSGD:
         x[:] = yield Average(x, 1.0)
         return state, Info(synced=True, fired=True, diverged=not np.isfinite(float(x @ x)))
 
-    def finish(self, state: State, problem: Problem, node: Node) -> Steps:
+    def settle(self, state: State, problem: Problem, node: Node) -> Steps:
         """Nothing is ever in flight."""
         yield from ()
         return state, Info()

@@ -163,7 +163,7 @@ class SparqSGD:
             return None, state.trigger, Info(synced=True, drift=drift, threshold=bound, diverged=True)
         return q, memory, Info(synced=True, fired=True, drift=drift, threshold=bound)
 
-    def finish(self, state: State, problem: Problem, node: Node) -> Steps:
+    def settle(self, state: State, problem: Problem, node: Node) -> Steps:
         """Complete the exchange in flight, if there is one."""
         rounds = state.t // self.sync_every
         if self.overlap and rounds:

@@ -39,7 +39,8 @@ class Column:
 
 SERIES: tuple[Column, ...] = (
     Column("step", "i8", "step", "Steps completed when the row was taken; 0 is the start"),
-    Column("round", "i8", "round", "Communication rounds completed: exchanges, averages and sums"),
+    Column("round", "i8", "round", "Communication rounds completed: exchanges, averages and sums of vectors"),
+    Column("short_rounds", "i8", "round", "Reductions of a few numbers so far (line searches), not among the rounds"),
     Column("epoch", "f8", "epoch", "Passes over the training set so far"),
     Column("seconds", "f8", "s", "Run clock, stopped during evaluation and writing"),
     Column("wall_seconds", "f8", "s", "Time since the start of the run, evaluation and writing included"),

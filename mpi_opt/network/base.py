@@ -19,7 +19,9 @@ class Traffic:
     """
 
     rounds: int = 0
-    """Exchanges, averages and sums taken part in."""
+    """Exchanges, averages and sums taken part in, short ones not."""
+    short_rounds: int = 0
+    """Reductions of a few numbers: line searches and set-up."""
     messages: int = 0
     """Non-empty messages handed over, per receiver."""
     silences: int = 0
@@ -44,9 +46,10 @@ class Traffic:
         self.payload_bytes += size.payload * receivers
         self.floor_bits += floor_bits * receivers
 
-    def count_reduction(self, up: int, down: int, node: int, nodes: int) -> None:
+    def count_reduction(self, up: int, down: int, node: int, nodes: int, *, short: bool = False) -> None:
         """Count one reduction: ``up`` bytes from each worker to the master (node 0), ``down`` from it to each."""
-        self.rounds += 1
+        self.rounds += not short
+        self.short_rounds += short
         self.messages += _reduction_messages(node, nodes)
         nbytes = up if node else (nodes - 1) * down
         self.payload_bytes += nbytes

@@ -39,6 +39,7 @@ class Lockstep:
         self._posted: list[Inbox] | None = None
         self._total = np.empty(0)
         self._weight = 0.0
+        self._short = False
         self._control = np.zeros(0)
         self._kinds: dict[type, tuple[Callable[[int, Any], None], Callable[[], Sequence[Any]]]] = {
             Exchange: (self._take_message, self._deliver),
@@ -118,17 +119,18 @@ class Lockstep:
         return self._reduced(self._total.nbytes + 8, self._total.nbytes)
 
     def _fold(self, node: int, request: Sum) -> None:
+        self._short = request.short
         if node == 0:
             self._total = request.array.copy()
         else:
             self._total += request.array
 
     def _give_sum(self) -> list[Vector]:
-        return self._reduced(self._total.nbytes, self._total.nbytes)
+        return self._reduced(self._total.nbytes, self._total.nbytes, short=self._short)
 
-    def _reduced(self, up: int, down: int) -> list[Vector]:
+    def _reduced(self, up: int, down: int, *, short: bool = False) -> list[Vector]:
         for i, traffic in enumerate(self.traffic):
-            traffic.count_reduction(up, down, i, self.nodes)
+            traffic.count_reduction(up, down, i, self.nodes, short=short)
         return [self._total] * self.nodes
 
     def control_start(self, flags: Vector) -> None:

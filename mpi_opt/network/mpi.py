@@ -132,7 +132,8 @@ class MpiNetwork:
     def _sum(self, request: Sum) -> Vector:
         began = time.perf_counter()
         total = self._reduction.sum(request.array)
-        self.traffic[0].count_reduction(total.nbytes, total.nbytes, self.local[0], self.nodes)
+        nbytes = total.nbytes
+        self.traffic[0].count_reduction(nbytes, nbytes, self.local[0], self.nodes, short=request.short)
         self.traffic[0].wait_seconds += time.perf_counter() - began
         return total
 

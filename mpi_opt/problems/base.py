@@ -52,3 +52,32 @@ class Problem(Protocol):
     def penalty(self, x: Vector) -> float:
         """Return ``(l2 / 2) |weights of x|^2``."""
         ...
+
+
+class SecondOrder(Problem, Protocol):
+    """A problem that local Newton methods can work on; checked by build before a run starts."""
+
+    @property
+    def l2(self) -> float: ...
+    @property
+    def nonzeros(self) -> int: ...
+    @property
+    def varied(self) -> bool:
+        """Whether the shard's labels differ: one with a single class is separable, its own optimum is far away."""
+        ...
+
+    def value_along(self, x: Vector, p: Vector) -> Callable[[float], float]:
+        """Return the map a -> f(x + a p); the margins of x and p are computed once, a trial costs no product."""
+        ...
+
+    def hessian(self, x: Vector) -> Vector:
+        """Return the Hessian of f at x, dense, shape ``(dim, dim)``, C-ordered, a new array."""
+        ...
+
+    def hessian_diagonal(self, x: Vector) -> Vector:
+        """Return the diagonal of the Hessian of f at x, shape ``(dim,)``, for preconditioning."""
+        ...
+
+    def support(self) -> Vector:
+        """Return 1.0 for each coordinate that some row of the shard touches, else 0.0, shape ``(dim,)``."""
+        ...

@@ -56,17 +56,17 @@ class Loss(Protocol):
         """Return the map dz -> (second derivative in z at z) dz, row by row; shapes of z."""
         ...
 
+    def curvature(self, z: Vector, y: Labels) -> Vector:
+        """Return the second derivatives in each z on its own, shape of z; never negative."""
+        ...
+
     def wrong(self, z: Vector, y: Labels) -> int:
         """Return the number of rows predicted wrongly; 0 for regression. A margin that is NaN is wrong."""
         ...
 
 
 class MarginLoss(Loss, Protocol):
-    """A loss with one column: its second derivative is one number a row."""
-
-    def curvature(self, z: Vector, y: Labels) -> Vector:
-        """Return the second derivatives in z, shape ``(rows,)``; never negative."""
-        ...
+    """A loss with one column: its second derivative is the one number that ``curvature`` gives a row."""
 
 
 class _OneColumn:
@@ -222,6 +222,11 @@ class Softmax:
         result = self.probabilities(z)
         result[y, np.arange(y.size)] -= 1.0
         return result
+
+    def curvature(self, z: Vector, y: Labels) -> Vector:  # noqa: ARG002
+        """Return the second derivatives ``p_c (1 - p_c)`` of each class on its own, shape ``(C, rows)``."""
+        p = self.probabilities(z)
+        return p - p * p
 
     def slope_change(self, z: Vector, y: Labels) -> Callable[[Vector], Vector]:  # noqa: ARG002
         """See `Loss`: the map ``dz -> p (dz - sum_c p_c dz_c)``."""

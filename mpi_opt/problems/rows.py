@@ -56,6 +56,19 @@ class Matrix(Rows, Protocol):
         """Return ``X^T diag(weights) X``, dense ``(features, features)``, for weights >= 0 of shape ``(rows,)``."""
         ...
 
+    def squares(self, weights: Vector) -> Vector:
+        """Return ``(X * X)^T weights``: shapes ``(rows,)``, ``(features,)`` or ``(C, rows)``, ``(features, C)``."""
+        ...
+
+    @property
+    def nonzeros(self) -> int:
+        """Stored entries."""
+        ...
+
+    def present(self) -> Vector:
+        """Return 1.0 for each column with an entry that is not zero, else 0.0, shape ``(features,)``."""
+        ...
+
 
 class DenseRows:
     """Rows of a C-ordered float64 array.
@@ -103,6 +116,24 @@ class DenseRows:
             # A^T A of one array goes to syrk: half the work, and symmetric to the last bit.
             total += np.matmul(scaled.T, scaled)
         return total
+
+    def squares(self, weights: Vector) -> Vector:
+        """See `Matrix`."""
+        total: Vector = np.zeros((*weights.shape[:-1], self.features))
+        for piece, _ in self.blocks():
+            total += np.matmul(weights[..., piece], np.square(self._array[piece]))
+        transposed: Vector = total.T
+        return transposed
+
+    @property
+    def nonzeros(self) -> int:
+        """See `Matrix`; a dense array stores all its entries."""
+        return int(self._array.size)
+
+    def present(self) -> Vector:
+        """See `Matrix`."""
+        present: Vector = np.any(self._array, axis=0).astype(np.float64)
+        return present
 
 
 class PickedRows:
@@ -202,6 +233,24 @@ class SparseRows:
         scaled.data *= np.sqrt(weights).repeat(lengths)
         product: Vector = (scaled.T @ scaled).toarray()
         return product
+
+    def squares(self, weights: Vector) -> Vector:
+        """See `Matrix`."""
+        matrix = self._matrix
+        squared = type(matrix)((np.square(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape, copy=False)
+        product: Vector = squared.T @ weights.T
+        return product
+
+    @property
+    def nonzeros(self) -> int:
+        """See `Matrix`."""
+        return int(self._matrix.nnz)
+
+    def present(self) -> Vector:
+        """See `Matrix`."""
+        present = np.zeros(self.features)
+        present[self._matrix.indices[self._matrix.data != 0.0]] = 1.0
+        return present
 
 
 def _cells(rows: npt.NDArray[np.integer[Any]], width: int) -> Indices:

@@ -84,6 +84,40 @@ class RowwiseProblem:
         """Whether x ends in intercepts."""
         return self._intercept
 
+    @property
+    def l2(self) -> float:
+        """Factor of the penalty."""
+        return self._l2
+
+    @property
+    def nonzeros(self) -> int:
+        """Stored entries of the features."""
+        return self._matrix.nonzeros
+
+    @property
+    def varied(self) -> bool:
+        """Whether the shard's labels differ."""
+        return bool(self._labels.size) and bool(np.any(self._labels != self._labels[0]))
+
+    def support(self) -> Vector:
+        """Return 1.0 for each coordinate that some row touches, else 0.0, shape ``(dim,)``."""
+        width = int(np.prod(self._columns, dtype=np.int64))
+        result = np.full(self._dim, float(self.rows > 0))
+        result[: self._weights] = self._matrix.present().repeat(width)
+        return result
+
+    @quiet
+    def hessian_diagonal(self, x: Vector) -> Vector:
+        """Return the diagonal of the Hessian of f at x, shape ``(dim,)``."""
+        curvature = self._loss.curvature(self._outputs(self._matrix, x), self._labels)
+        curvature *= self._scale
+        result = np.empty(self._dim)
+        result[: self._weights] = self._matrix.squares(curvature).reshape(-1)
+        result[: self._weights] += self._l2
+        if self._intercept:
+            result[self._weights :] = np.add.reduce(curvature, axis=-1)
+        return result
+
     @quiet
     def value(self, x: Vector) -> float:
         """Return f(x)."""

@@ -132,7 +132,6 @@ class _Run:
         self.plan = plan
         self.states = [plan.algorithm.init(problem, plan.x0) for problem in plan.problems]
         self.t = 0
-        self.rounds = 0
         self.syncs = [0] * len(plan.nodes)
         self.fired = [0] * len(plan.nodes)
         self.clock = 0.0
@@ -142,11 +141,19 @@ class _Run:
         self.controlled = False
         self.rows: list[dict[str, float | int]] = []
 
+    @property
+    def rounds(self) -> int:
+        """Communication rounds so far; all nodes take part in all."""
+        return self.plan.network.traffic[0].rounds
+
     def to_the_end(self) -> Outcome:
         plan = self.plan
         verdict = self._evaluate()
         while verdict is None:
-            self._step()
+            ended = self._step()
+            if ended:
+                verdict = Verdict(ended, diverged=False)
+                break
             planned = plan.rules.planned(self.t, self.rounds, self.t / plan.steps_per_epoch)
             if planned is not None:
                 verdict = Verdict(planned, diverged=False)
@@ -156,8 +163,8 @@ class _Run:
                 verdict = self._control()
         return self._end(verdict)
 
-    def _step(self) -> None:
-        """Take one step on every local node."""
+    def _step(self) -> str:
+        """Take one step on every local node; return why the method itself is at its end, if it is."""
         plan, t = self.plan, self.t
         began = time.perf_counter()
         bytes_before = [traffic.payload_bytes for traffic in plan.network.traffic] if plan.recorders else []
@@ -166,13 +173,11 @@ class _Run:
         plan.network.poke()
         self.t = t + 1
         self.clock += time.perf_counter() - began
-        synced = False
         for index, (state, info) in enumerate(results):
             states[index] = state
             if info.synced:
-                synced = True
                 self._count(index, t, info, bytes_before)
-        self.rounds += synced
+        return str(results[0][1].ended)
 
     def _count(self, index: int, t: int, info: Info, bytes_before: Sequence[int]) -> None:
         plan = self.plan
@@ -240,9 +245,9 @@ class _Run:
     def _end(self, verdict: Verdict) -> Outcome:
         """Complete what is in flight, evaluate the end, and take the models out."""
         plan = self.plan
-        finish = plan.algorithm.finish
+        settle = plan.algorithm.settle
         results = plan.network.advance(
-            [finish(*each) for each in zip(self.states, plan.problems, plan.nodes, strict=True)]
+            [settle(*each) for each in zip(self.states, plan.problems, plan.nodes, strict=True)]
         )
         self.states = [state for state, _ in results]
         models = [plan.algorithm.model(state).copy() for state in self.states]

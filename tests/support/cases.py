@@ -202,7 +202,7 @@ def drive(made, network, steps):
         X.append([state.x.copy() for state in states])
         if results[0][1].synced:
             fired.append([info.fired for _, info in results])
-    results = network.advance([algorithm.finish(*each) for each in zip(states, problems, nodes, strict=True)])
+    results = network.advance([algorithm.settle(*each) for each in zip(states, problems, nodes, strict=True)])
     states = [state for state, _ in results]
     final = np.array([algorithm.model(state) for state in states])
     return np.array(X), np.array(fired, dtype=bool).reshape(-1, len(local)), final, states

@@ -1,0 +1,131 @@
+"""GIANT: Wang, Roosta, Xu, Mahoney 2018, arXiv 1709.03528, Algorithm 1 with a global line search.
+
+| paper      | here       | shape  | meaning                                                          |
+|------------|------------|--------|------------------------------------------------------------------|
+| w          | ``w``      | (d,)   | iterate, the same on all nodes                                   |
+| g          | ``g``      | (d,)   | global gradient                                                  |
+| H_k        | ``problem``|        | local Hessian                                                    |
+| p_k        | ``p_k``    | (d,)   | ``(H_k + mu I)^-1 g``                                            |
+| p          | ``p``      | (d,)   | mean of the p_k                                                  |
+| alpha      | ``a``      |        | first candidate that passes Armijo's test on the GLOBAL loss     |
+
+An iteration is two rounds (gradient with loss; directions) and a short one (the losses at all candidates, one message).
+
+Deviations: means are weighted by rows; damping and averaging by support serve shards that lack features; where no
+candidate passes the model stays, and the method says so instead of taking the smallest.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mpi_opt.algorithms.base import Info, Node
+from mpi_opt.algorithms.parts.averaging import Holders, average
+from mpi_opt.algorithms.parts.convergence import Tolerance
+from mpi_opt.algorithms.parts.line_search import Backtracking
+from mpi_opt.algorithms.parts.solver import Cheaper, Solver
+from mpi_opt.problems.base import SecondOrder
+from mpi_opt.requests import Steps, Sum
+from mpi_opt.types import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Exactly what the next iteration needs.
+
+    Attributes
+    ----------
+    t : int
+        Iterations so far.
+    w : ndarray, shape (d,)
+        Iterate.
+    good, good_loss : ndarray or None, and float
+        Where to go back to if w turns out worse: after a take-over only.
+    holders : Holders or None
+        For averaging by support.
+    """
+
+    t: int
+    w: Vector
+    good: Vector | None
+    good_loss: float
+    holders: Holders | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Giant:
+    """Globally improved approximate Newton.
+
+    Parameters
+    ----------
+    tolerance : Tolerance
+        When the global gradient counts as zero.
+    solver : Solver
+        Finds the local direction.
+    search : Backtracking
+        The global line search.
+    damping : float
+        mu, added to the direction's Hessian.
+    by_support : bool
+        Average each coordinate of the directions over the shards that hold its feature.
+    """
+
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    solver: Solver = field(default_factory=Cheaper)
+    search: Backtracking = field(default_factory=Backtracking)
+    damping: float = 0.0
+    by_support: bool = True
+
+    @property
+    def batch(self) -> None:
+        """Every iteration sees the whole shard."""
+        return
+
+    @property
+    def after_first_round(self) -> bool:
+        """As a finish: takes over when L has come down to 1."""
+        return False
+
+    def init(self, problem: SecondOrder, x0: Vector) -> State:
+        """Return the state before the first iteration."""
+        return self.take_over(problem, x0.copy(), None, np.inf)
+
+    def take_over(self, problem: SecondOrder, w: Vector, good: Vector | None, good_loss: float) -> State:
+        """Return the state that starts at ``w``, and goes back to ``good`` if w is worse."""
+        holders = Holders(problem.rows * problem.support()) if self.by_support else None
+        return State(0, w, good, good_loss, holders)
+
+    def step(self, state: State, problem: SecondOrder, node: Node) -> Steps:
+        """Take one iteration."""
+        w, n_k = state.w, problem.rows
+        total = yield Sum(np.concatenate([n_k * problem.gradient(w), [n_k * problem.value(w), n_k]]))
+        total = total / total[-1]
+        g, loss = total[:-2], float(total[-2])
+        if state.good is not None and not loss <= state.good_loss:
+            return replace(state, t=state.t + 1, w=state.good, good=None), Info(synced=True, fired=True)
+        ended = self.tolerance.reached(g)
+        if ended:
+            return replace(state, t=state.t + 1), Info(synced=True, fired=True, ended=ended)
+        p_k = self.solver.direction(problem, w, g, self.damping) if n_k else np.zeros_like(g)
+        p, _, holders = yield from average(p_k, np.empty(0), n_k, state.holders, g)
+        state = replace(state, t=state.t + 1, good=None, holders=holders)
+        slope = float(p @ g)
+        if not slope > 0:
+            return state, Info(synced=True, fired=True, ended=self.tolerance.stalled(g, "no descent direction"))
+        value, lengths = problem.value_along(w, p), self.search.lengths
+        losses = yield Sum(np.array([n_k * value(-a) for a in lengths] + [n_k]), short=True)
+        a = self.search.choose(losses[:-1] / losses[-1], lengths, loss, slope)
+        if not a:
+            return state, Info(
+                synced=True, fired=True, ended=self.tolerance.stalled(g, "no step length lowers the loss")
+            )
+        return replace(state, w=w - a * p), Info(synced=True, fired=True)
+
+    def settle(self, state: State, problem: SecondOrder, node: Node) -> Steps:
+        """Nothing is ever in flight."""
+        yield from ()
+        return state, Info()
+
+    def model(self, state: State) -> Vector:
+        """Return w."""
+        return state.w

@@ -1,0 +1,137 @@
+"""The local Newton direction: ``(H_k(w) + mu I) p = g`` by Cholesky, or by preconditioned conjugate gradients."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from mpi_opt.problems.base import SecondOrder
+from mpi_opt.types import Vector
+
+
+class Solver(Protocol):
+    """Finds a direction; a frozen dataclass."""
+
+    def direction(self, problem: SecondOrder, w: Vector, g: Vector, mu: float) -> Vector:
+        """Return p, shape ``(d,)``, with ``(H(w) + mu I) p ~ g``; not finite where no direction was found."""
+        ...
+
+
+def solve_symmetric(h: Vector, g: Vector) -> Vector:
+    """Solve ``h p = g`` for a symmetric ``h`` (used up), raised by a multiple of I until it is positive definite.
+
+    Separable shards, absent features without penalty and softmax's own direction make h singular. The raise starts at
+    1e-12 of the mean diagonal and grows tenfold; if nothing helps (h is not finite) the answer is NaN, which whoever
+    steps takes for "no direction".
+    """
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    diagonal = np.einsum("ii->i", h)
+    original = diagonal.copy()
+    mean = float(original.mean()) if original.size else 0.0
+    if not np.isfinite(mean):
+        return np.full_like(g, np.nan)
+    raised = 0.0
+    for _ in range(16):
+        try:
+            # The transpose is the same symmetric matrix in LAPACK's order, which saves it a copy.
+            return np.asarray(cho_solve(cho_factor(h.T, lower=True, check_finite=False), g, check_finite=False))
+        except LinAlgError:
+            raised = max(10.0 * raised, 1e-12 * mean, np.finfo(float).tiny)
+            diagonal[:] = original + raised
+    return np.full_like(g, np.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Cholesky:
+    """Form the Hessian and factor it: exact, ``O(rows nnz_row^2 + d^3)``."""
+
+    def direction(self, problem: SecondOrder, w: Vector, g: Vector, mu: float) -> Vector:
+        """See `Solver`."""
+        h = problem.hessian(w)
+        if mu:
+            np.einsum("ii->i", h)[:] += mu
+        return solve_symmetric(h, g)
+
+
+@dataclass(frozen=True, slots=True)
+class ConjugateGradients:
+    """Jacobi-preconditioned CG on Hessian-vector products.
+
+    Parameters
+    ----------
+    tolerance : float
+        Stop at a residual of this share of |g|, in the preconditioner's norm.
+    most : int
+        Most products.
+    """
+
+    tolerance: float = 1e-3
+    most: int = 250
+
+    def direction(self, problem: SecondOrder, w: Vector, g: Vector, mu: float) -> Vector:
+        """See `Solver`. Negative curvature (rounding; the problems are convex) ends with what was found so far."""
+        product = problem.hvp_at(w)
+        diagonal = problem.hessian_diagonal(w)
+        diagonal += mu
+        # Coordinates without curvature keep their gradient's scale.
+        inverse = np.divide(1.0, diagonal, out=np.ones_like(diagonal), where=diagonal > 0)
+        p = np.zeros_like(g)
+        r = g.copy()
+        z = inverse * r
+        s = z.copy()
+        rho = float(r @ z)
+        enough = self.tolerance**2 * rho
+        for _ in range(self.most):
+            if not rho > enough:
+                break
+            hs = product(s)
+            if mu:
+                hs += mu * s
+            curvature = float(s @ hs)
+            if not curvature > 0:
+                break
+            a = rho / curvature
+            p += a * s
+            r -= a * hs
+            np.multiply(inverse, r, out=z)
+            rho, before = float(r @ z), rho
+            s *= rho / before
+            s += z
+        return p if np.any(p) else z
+
+
+@dataclass(frozen=True, slots=True)
+class Cheaper:
+    """Whichever of the two needs fewer operations on this shard, by count.
+
+    Cholesky: the Gram matrix costs ``rows * (nnz / rows)^2`` and the factor ``d^3 / 3``; CG costs four operations a
+    stored entry and product.
+
+    Parameters
+    ----------
+    cg : ConjugateGradients
+        Used where it wins.
+    products : int
+        Products a CG solve is expected to take.
+    largest : int
+        Largest d whose Hessian is formed at all (8 d^2 bytes).
+    """
+
+    cg: ConjugateGradients = ConjugateGradients()
+    products: int = 60
+    largest: int = 4000
+
+    def direction(self, problem: SecondOrder, w: Vector, g: Vector, mu: float) -> Vector:
+        """See `Solver`."""
+        solver = Cholesky() if self.prefers_cholesky(problem) else self.cg
+        return solver.direction(problem, w, g, mu)
+
+    def prefers_cholesky(self, problem: SecondOrder) -> bool:
+        """Return whether forming and factoring the Hessian is the cheaper way."""
+        d, rows = problem.dim, max(problem.rows, 1)
+        if d > self.largest:
+            return False
+        # Sparse products run at about a tenth of the speed of dense ones, in the Gram matrix and in CG alike.
+        gram = problem.nonzeros**2 / rows
+        return gram + d**3 / 30 <= 4.0 * problem.nonzeros * self.products + 10.0 * d * self.products
