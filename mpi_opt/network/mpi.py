@@ -26,6 +26,9 @@ from mpi_opt.types import Vector
 _POKE_SECONDS = 1e-3
 """Messages in flight move only inside MPI calls; one test a millisecond is enough and costs nothing."""
 
+_LAST_WORDS_SECONDS = 0.2
+"""Time for a traceback to get through the launcher before the ranks are ended."""
+
 
 class MpiNetwork:
     """The node of this rank, and its neighbours.
@@ -215,11 +218,13 @@ def library() -> str:
     return " ".join(MPI.Get_library_version().splitlines()[0].strip("\x00").split())
 
 
-def abort(code: int) -> None:
-    """End all ranks of the world at once with exit code ``code``."""
+def abort(code: int, comm: MPI.Intracomm | None = None) -> None:
+    """End all ranks of ``comm`` (the world by default) at once with exit code ``code``."""
     sys.stdout.flush()
     sys.stderr.flush()
-    MPI.COMM_WORLD.Abort(code)
+    # Launchers forward output through pipes, and may drop what is in them when a rank aborts.
+    time.sleep(_LAST_WORDS_SECONDS)
+    (MPI.COMM_WORLD if comm is None else comm).Abort(code)
 
 
 @contextlib.contextmanager
@@ -234,5 +239,4 @@ def ending_all(comm: MPI.Intracomm) -> Iterator[None]:
         if comm.size == 1 or getattr(error, "everywhere", False):
             raise
         sys.stderr.write(f"rank {comm.rank} of {comm.size} failed; ending all ranks\n{traceback.format_exc()}")
-        sys.stderr.flush()
-        comm.Abort(error.exit_code if isinstance(error, MpiOptError) else RankFailedError.exit_code)
+        abort(error.exit_code if isinstance(error, MpiOptError) else RankFailedError.exit_code, comm)
