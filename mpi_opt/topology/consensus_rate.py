@@ -11,14 +11,20 @@ the fastest rate in trials and steps back from it.
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from mpi_opt.compression.base import Compressor
-from mpi_opt.topology.gossip import TARGET, Gossip
+from mpi_opt.topology.gossip import TARGET, Gossip, exact_rounds
 from mpi_opt.topology.mixing import DENSE_NODES, Mixing
 from mpi_opt.topology.rate_search import MOST_WORK, Search
 from mpi_opt.topology.trial import decay, trial_mixing, trial_operator
+from mpi_opt.types import Vector
 
 SLOWEST_MODE = 0.1
-"""Modes of a slower graph are tried at this rate (see ``Gossip``)."""
+"""Modes of a slower graph are tried at this rate (see ``Gossip``), or at their own where a trial stays short."""
+
+TRIAL_WORK = 5000
+"""Compressions that a first trial may take for the sake of the slow modes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +84,10 @@ def consensus_rate(mixing: Mixing, compressor: Compressor, dim: int, seed: int) 
     if trial.lossless:
         return ConsensusRate(1.0, 0, 0.0, 1.0, 0, "consensus_rate = 1 (auto: the compressor loses nothing)")
     piece = trial_mixing(mixing)
-    gossip = Gossip(piece.matrix(), trial.operator, trial.dim, seed, SLOWEST_MODE, MOST_WORK)
+    start = 0.25 * trial.omega
+    gossip = Gossip(piece.matrix(), trial.operator, trial.dim, seed, _floor(decay(piece), start), MOST_WORK)
     search = Search(gossip, decay(mixing if mixing.n <= DENSE_NODES else piece))
-    found = search.run(0.25 * trial.omega)
+    found = search.run(start)
     # A piece may lack the highest frequencies of its graph, on which the steps are largest.
     factor = trial.factor * min(1.0, piece.beta / mixing.beta)
     gamma, fastest, rounds = factor * found.gamma, factor * found.fastest, max(found.rounds / factor, 1.0)
@@ -92,3 +99,11 @@ def consensus_rate(mixing: Mixing, compressor: Compressor, dim: int, seed: int) 
     )
     reason = f"consensus_rate = {gamma:.3g} (auto: {told})"
     return ConsensusRate(gamma, round(rounds), TARGET ** (1.0 / rounds), fastest, gossip.work, reason)
+
+
+def _floor(rates: Vector, gamma: float) -> float:
+    """Return the rate to which slower modes are raised: SLOWEST_MODE, halved as long as trials stay short."""
+    floor, nodes = SLOWEST_MODE, rates.size + 1
+    while floor > rates[0] and nodes * exact_rounds(np.maximum(rates, 0.5 * floor), gamma) <= TRIAL_WORK:
+        floor *= 0.5
+    return floor

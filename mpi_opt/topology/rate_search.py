@@ -18,12 +18,18 @@ LADDER = 1.33
 """Ratio of the rates tried one after another."""
 
 STEP = 1.1
-"""Ratio by which a rate is mended that did not stand the last check."""
+"""Ratio by which a rate is raised that other starts do not bear out."""
 
-STARTS = 6
+LEEWAY = 1.15
+"""How far above what the first start took the rounds from other starts may lie."""
+
+STARTS = 20
 """Most starts from which the rate chosen is checked, and ``CHECK_WORK`` the compressions this may take."""
 
 CHECK_WORK = 6000
+
+LONGER = 4
+"""So many times its rounds, a rate one rung above the chosen one must keep the error down."""
 
 LEAST_RATE = 1e-5
 """Trials end here."""
@@ -93,7 +99,8 @@ class Search:
         while misses < 2:
             taken = self._first(gamma, 1.5 * least)
             misses = misses + 1 if taken > 1.5 * least or math.isinf(taken) else 0
-            if taken < least:
+            # Of equals the last: the rate chosen may then lie anywhere below it.
+            if taken <= least and not math.isinf(taken):
                 best, least = gamma, taken
             if gamma == 1.0:
                 break
@@ -124,24 +131,24 @@ class Search:
 
     def _checked(self, gamma: float, fastest: float, target: float) -> tuple[float, float]:
         """Return ``gamma``, or the next rate that all starts bear out and that keeps the error down, and its T."""
-        bound, mended = STEP * target, False
-        while gamma < fastest and not self._holds(gamma, bound):
-            gamma, mended = STEP * gamma, True
-        if mended:
-            # T jumps here: one step further from the edge.
+        # Where T is no smooth function (dense signs settle at once or not at all) an edge may be near: the rate below
+        # must still do.
+        bound = LEEWAY * STEP * target
+        while gamma < fastest and self._worst(gamma / STEP, bound) > bound and not self._gossip.spent:
             gamma *= STEP
         gamma = min(gamma, fastest)
-        for _ in range(4):
-            taken = self._rounds(gamma, 2.0 * bound, longer=3)
-            if math.isfinite(taken) or self._gossip.spent:
-                return gamma, max(taken if math.isfinite(taken) else 0.0, exact_rounds(self._rates, gamma))
-            gamma /= LADDER
-        return gamma, exact_rounds(self._rates, gamma)
+        while not self._gossip.spent and gamma > LEAST_RATE:
+            if not math.isinf(self._rounds(min(1.0, LADDER * gamma), 2.0 * bound, longer=LONGER)):
+                break
+            gamma /= STEP
+        taken = self._first(gamma, 2.0 * bound)
+        return gamma, exact_rounds(self._rates, gamma) if math.isinf(taken) else taken
 
-    def _holds(self, gamma: float, bound: float) -> bool:
+    def _worst(self, gamma: float, bound: float) -> float:
+        """Return the largest T(gamma) of several starts, fewer where they are long; infinite above ``bound``."""
+        worst = 0.0
         for draw in range(STARTS):
-            if self._rounds(gamma, bound, draw) > bound and not self._gossip.spent:
-                return False
-            if (draw + 2) * bound * self._gossip.nodes > CHECK_WORK:
-                return True
-        return True
+            worst = max(worst, self._rounds(gamma, bound, draw))
+            if math.isinf(worst) or (draw + 2) * worst * self._gossip.nodes > CHECK_WORK:
+                break
+        return worst
