@@ -1,0 +1,1 @@
+"""What runs cost on which network, by formula."""

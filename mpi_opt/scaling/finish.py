@@ -1,0 +1,170 @@
+"""Which method finishes a LocalNewton run soonest: estimates from the sizes, the network and fitted counts.
+
+Counts of rounds are those of the package's own methods to f - f* <= 1e-6, fitted on a9a, w8a and ijcnn1 dealt at random
+to 16 and 100 nodes; the message sizes and the operations follow from the methods. They are estimates for a choice, not
+forecasts.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from mpi_opt.scaling.cost import (
+    USUAL,
+    Machine,
+    NetworkProfile,
+    Shard,
+    factor_seconds,
+    hessian_seconds,
+    margin_seconds,
+    product_seconds,
+    reduction_seconds,
+    spoken,
+)
+
+MEMORY_LIMIT = 2 * 1024**3
+"""Bytes that exact Newton's matrices may take on a rank unless the caller says otherwise."""
+
+_MATRICES = 3
+"""d x d matrices that exact Newton holds at a time: its Hessian, the summed one with its buffers, the factor."""
+
+_LOCAL_STEPS = 3
+"""Local Newton steps of the first round."""
+
+_LARGEST_FORMED = 4000
+"""Largest d for which the local solver forms its Hessian at all."""
+
+_LOCAL_PRODUCTS = 60
+"""Hessian-vector products of a local CG solve."""
+
+_NEWTON_ROUNDS = 3
+"""Sums of gradient, loss and Hessian after one LocalNewton round: 2 (ijcnn1), 3 (a9a), 6 (w8a)."""
+
+_OUTER, _CG_STEPS = 7, 90
+"""Newton-CG's outer iterations and CG steps in all."""
+
+_GIANT_ROUNDS = 5
+"""LocalNewton rounds until L has come down to 1: 4 to 6."""
+
+_LINE_SEARCH = 11
+"""Numbers in a global line search's message."""
+
+_CONTRACTION, _SLOWEST, _DECADES = 1.1, 0.98, math.log(1e3)
+"""GIANT's error shrinks by about 1.1 sqrt(d / rows) an iteration, over the three decades left to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishChoice:
+    """A finish, and why.
+
+    Attributes
+    ----------
+    name : str
+        ``"newton"``, ``"giant"`` or ``"newton-cg"``.
+    reason : str
+        One printable line.
+    seconds : mapping of str to float
+        Estimate by method; infinite for one that was refused.
+    """
+
+    name: str
+    reason: str
+    seconds: Mapping[str, float]
+
+
+def choose_finish(
+    *,
+    dim: int,
+    nonzeros_per_shard: float,
+    rows_per_shard: float,
+    nodes: int,
+    profile: NetworkProfile,
+    columns: int = 1,
+    machine: Machine = USUAL,
+    memory_limit: float = MEMORY_LIMIT,
+) -> FinishChoice:
+    """Return the finish with the least estimated time; a pure function, so alike on every rank with alike arguments.
+
+    Parameters
+    ----------
+    dim : int
+        Length d of the model.
+    nonzeros_per_shard, rows_per_shard : float
+        Stored entries and rows of a shard (means over ranks).
+    nodes : int
+        Ranks that hold rows, >= 1.
+    profile : NetworkProfile
+        The network, measured or given.
+    columns : int
+        Columns of the model: classes of softmax, else 1.
+    machine : Machine
+        What a rank computes in a second.
+    memory_limit : float
+        Bytes that exact Newton's three d x d matrices may take on a rank.
+    """
+    shard = Shard(dim, rows_per_shard, nonzeros_per_shard, columns)
+    held = _MATRICES * 8 * dim**2
+    refused = held > memory_limit
+    seconds = {
+        "giant": giant_seconds(shard, nodes, profile, machine),
+        "newton": math.inf if refused else newton_seconds(shard, nodes, profile, machine),
+        "newton-cg": newton_cg_seconds(shard, nodes, profile, machine),
+    }
+    name = min(seconds, key=seconds.__getitem__)
+    others = [
+        f"{other} {spoken(seconds[other], 's')}" for other in seconds if other != name and seconds[other] < math.inf
+    ]
+    reason = f"finish = {name} (auto: estimated {spoken(seconds[name], 's')} against {', '.join(others)} at {profile}"
+    if refused:
+        reason += f"; newton refused: its {_MATRICES} matrices of {dim} x {dim} take {spoken(held, 'B')}"
+        reason += f", {spoken(memory_limit, 'B')} are allowed"
+    return FinishChoice(name, reason + ")", MappingProxyType(seconds))
+
+
+def newton_seconds(shard: Shard, nodes: int, profile: NetworkProfile, machine: Machine) -> float:
+    """Return the estimate for one LocalNewton round and exact Newton after it."""
+    d = shard.dim
+    message = reduction_seconds(8 * (d * (d + 1) // 2 + d + 2), nodes, profile)
+    work = hessian_seconds(shard, machine) + product_seconds(shard, machine) + margin_seconds(shard, machine)
+    work += factor_seconds(d, machine)
+    return _local_rounds_seconds(1, shard, nodes, profile, machine) + _NEWTON_ROUNDS * (message + work)
+
+
+def newton_cg_seconds(shard: Shard, nodes: int, profile: NetworkProfile, machine: Machine) -> float:
+    """Return the estimate for one LocalNewton round and Newton-CG after it, one sum of d numbers a CG step."""
+    message = reduction_seconds(8 * (shard.dim + 2), nodes, profile)
+    work = product_seconds(shard, machine)
+    local = _local_rounds_seconds(1, shard, nodes, profile, machine)
+    return local + (_OUTER + _CG_STEPS) * (message + work) + _OUTER * margin_seconds(shard, machine)
+
+
+def giant_seconds(shard: Shard, nodes: int, profile: NetworkProfile, machine: Machine) -> float:
+    """Return the estimate for LocalNewton until L = 1 and GIANT after it: two sums and a short one an iteration."""
+    message = 2 * reduction_seconds(8 * (shard.dim + 2), nodes, profile)
+    message += reduction_seconds(8 * _LINE_SEARCH, nodes, profile)
+    work = product_seconds(shard, machine) + 2 * margin_seconds(shard, machine) + _direction_seconds(shard, machine)
+    local = _local_rounds_seconds(_GIANT_ROUNDS, shard, nodes, profile, machine)
+    return local + giant_iterations(shard) * (message + work)
+
+
+def giant_iterations(shard: Shard) -> float:
+    """Return the iterations that GIANT is expected to take; they grow as shards get smaller, and so with the nodes."""
+    rate = min(_CONTRACTION * math.sqrt(shard.dim / max(shard.rows, 1.0)), _SLOWEST)
+    return max(1.0, _DECADES / -math.log(rate))
+
+
+def _local_rounds_seconds(rounds: int, shard: Shard, nodes: int, profile: NetworkProfile, machine: Machine) -> float:
+    """Return the estimate for LocalNewton rounds; L falls from 3 by about one every second round."""
+    message = reduction_seconds(8 * (2 * shard.dim + 2), nodes, profile)
+    step = product_seconds(shard, machine) + margin_seconds(shard, machine) + _direction_seconds(shard, machine)
+    steps = _LOCAL_STEPS * (1 + (rounds - 1) / 2)
+    return rounds * (message + margin_seconds(shard, machine)) + steps * step
+
+
+def _direction_seconds(shard: Shard, machine: Machine) -> float:
+    """Return the seconds of a local Newton direction, by the cheaper of its two ways."""
+    cg = _LOCAL_PRODUCTS * product_seconds(shard, machine)
+    if shard.dim > _LARGEST_FORMED:
+        return cg
+    return min(cg, hessian_seconds(shard, machine) + factor_seconds(shard.dim, machine))
