@@ -14,7 +14,7 @@ of, one short round with the losses at all candidates along p chooses the length
 Choosing every length by such a short round needs a fifth fewer evaluations (a9a, w8a, ijcnn1 to a gap of 1e-6: 100, 37,
 14 against 124, 44, 17), but as many short rounds again; where latency counts, that is the slower way.
 
-Deviations: no Wolfe condition, since F is convex and s.y > 0 then holds by itself, but for rounding; such pairs are left
+Deviations: no Wolfe condition, since F is convex and s.y > 0 holds by itself, but for rounding; such pairs are left
 out.
 """
 
