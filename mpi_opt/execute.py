@@ -12,7 +12,7 @@ import numpy as np
 from mpi_opt import launch
 from mpi_opt.build import Built, build
 from mpi_opt.errors import EXIT_DONE, DivergedError, MpiOptError
-from mpi_opt.job import Job, to_toml
+from mpi_opt.job import METHODS, Job, to_toml
 from mpi_opt.metrics.attributes import run_attributes
 from mpi_opt.metrics.evaluate import Evaluator
 from mpi_opt.metrics.joined import join
@@ -27,6 +27,7 @@ from mpi_opt.run.loop import Outcome, Plan, run
 from mpi_opt.run.progress import Progress, Silent, progress
 from mpi_opt.run.stop import StopRules
 from mpi_opt.run.summary import lines, totals
+from mpi_opt.scaling.cost import NetworkProfile
 
 _CONTROL_SYNCS = 10
 """Synchronisations between two control reductions: a stop by time is agreed on within so many."""
@@ -60,7 +61,10 @@ def run_job(job: Job, *, out: Path | None, overwrite: bool, command: Sequence[st
         here = [cores for host, cores in hosts if host == hosts[0][0]]
         warning = launch.thread_warning(len(here), 1, len(set().union(*here)))
     notes = (warning,) if warning else ()
-    return _train(job, collectives, comm.size, (comm.rank,), connect, mpi.library(), notes, out, overwrite, command)
+    measure = lambda: NetworkProfile(*mpi.probe_world())  # noqa: E731
+    return _train(
+        job, collectives, comm.size, (comm.rank,), connect, measure, mpi.library(), notes, out, overwrite, command
+    )
 
 
 def simulate_job(job: Job, *, nodes: int, out: Path | None, overwrite: bool, command: Sequence[str]) -> int:
@@ -72,7 +76,7 @@ def simulate_job(job: Job, *, nodes: int, out: Path | None, overwrite: bool, com
     def connect(built: Built) -> Network:
         return Lockstep(built.neighbours(), built.codec)
 
-    return _train(job, Solo(), nodes, tuple(range(nodes)), connect, "lockstep", (), out, overwrite, command)
+    return _train(job, Solo(), nodes, tuple(range(nodes)), connect, None, "lockstep", (), out, overwrite, command)
 
 
 def _train(
@@ -81,6 +85,7 @@ def _train(
     nodes: int,
     local: tuple[int, ...],
     connect: Callable[[Built], Network],
+    measure: Callable[[], NetworkProfile] | None,
     library: str,
     notes: Sequence[str],
     out: Path | None,
@@ -93,7 +98,7 @@ def _train(
     refuse_held(out, collectives, overwrite=overwrite)
     with threadpoolctl.threadpool_limits(1), ExitStack() as stack:
         # One BLAS thread a node: ranks share a host's cores, and the bits must not depend on their number.
-        built = build(job, collectives, nodes, local)
+        built = build(job, collectives, nodes, local, measure)
         folder = open_folder(out, collectives, overwrite=overwrite)
         log = None
         shown: Progress = Silent()
@@ -151,7 +156,7 @@ def _recorders(
                 started=started,
             )
             path = folder / "metrics" / f"rank_{i:05d}.h5"
-            average = i == 0 and job.algorithm.output != "local"
+            average = i == 0 and _averages(job)
             recorder = Recorder(path, attributes=attributes, dim=built.problems[0].dim, average=average)
             recorders.append(stack.enter_context(recorder))
     except (MpiOptError, OSError) as failed:
@@ -183,10 +188,15 @@ def _plan(built: Built, network: Network, rules: StopRules, recorders: Sequence[
         evaluate_every=job.metrics.every,
         control_every=_CONTROL_SYNCS * job.algorithm.sync_every,
         steps_per_epoch=built.steps_per_epoch,
-        average_output=job.algorithm.output != "local",
+        average_output=_averages(job),
         values=lambda index: traffic_values(network.traffic[index]),
         inspect=replica_check(network) if job.network.check and built.mixing is not None else None,
     )
+
+
+def _averages(job: Job) -> bool:
+    """Return whether the model put out is the mean over nodes; it is not where all nodes hold the same anyway."""
+    return "output" in METHODS[job.algorithm.name].keys and job.algorithm.output != "local"
 
 
 def _conclude(built: Built, outcome: Outcome, folder: Path, library: str) -> Exception | None:

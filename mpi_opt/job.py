@@ -20,7 +20,7 @@ from mpi_opt import jobtext
 from mpi_opt.errors import JobError
 from mpi_opt.jobkeys import Algorithm, Job
 
-__all__ = ["LATER", "METHODS", "Job", "Method", "load_job", "spec", "to_toml"]
+__all__ = ["METHODS", "Job", "Method", "load_job", "spec", "to_toml"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ _SGD = frozenset({"name", "batch", "step_size", "momentum"})
 _GOSSIP = _SGD | {"sync_every", "overlap", "output"}
 _COMPRESSED = _GOSSIP | {"compressor", "consensus_rate"}
 _TRIGGERED = _COMPRESSED | {"threshold", "longest_silence"}
+_NEWTON = frozenset({"name", "master"})
+_LOCAL_SOLVES = _NEWTON | {"solver", "damping"}
 _AUTO: Mapping[str, Any] = {"compressor": {"name": "sign-top-k", "k": "1%"}, "consensus_rate": "auto"}
 
 METHODS: Mapping[str, Method] = MappingProxyType(
@@ -45,12 +47,20 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "squarm-sgd": Method(_TRIGGERED, {"sync_every": 5, "momentum": 0.9, **_AUTO}),
         "allreduce-sgd": Method(_SGD),
         "local-sgd": Method(_SGD | {"sync_every", "output"}, {"sync_every": 5}),
+        "local-newton": Method(
+            _LOCAL_SOLVES | {"averaging", "local_steps", "finish", "hessian_every"}, {"finish": "auto"}
+        ),
+        "giant": Method(_LOCAL_SOLVES | {"averaging"}),
+        "newton": Method(_NEWTON | {"hessian_every"}),
+        "newton-cg": Method(_NEWTON),
+        "lbfgs": Method(_NEWTON | {"memory"}),
+        "admm": Method(_NEWTON),
     }
 )
-"""The methods of this release."""
+"""The methods: the first six take SGD steps, the others rounds of whole passes over the shards."""
 
-LATER = ("local-newton", "giant", "newton", "newton-cg", "lbfgs", "admm")
-"""Methods of a later release, refused by name."""
+
+_STEP_SIZE = "a number > 0, or a table { schedule = ... }"
 
 
 def load_job(source: Path | str, overrides: Sequence[str] = ()) -> Job:
@@ -103,6 +113,8 @@ def _complete(raw: jobtext.Plain, base: Path) -> None:
             if key not in method.keys and key in Algorithm.__struct_fields__:
                 takers = ", ".join(name for name, other in METHODS.items() if key in other.keys)
                 raise JobError(f"algorithm.{key}: has no meaning for {algorithm['name']}; taken by {takers}")
+        if "step_size" in method.keys and "step_size" not in algorithm:
+            raise JobError(f"algorithm.step_size: missing; allowed for {algorithm['name']}: {_STEP_SIZE}")
         for key, value in method.defaults.items():
             algorithm.setdefault(key, value)
         _long(algorithm, "compressor", str, {"name": ...})
@@ -122,8 +134,6 @@ def _long(table: jobtext.Plain, key: str, short: Any, form: Mapping[str, Any]) -
 def _method(name: Any) -> Method:
     if name is None:
         raise JobError(f"algorithm.name: missing; allowed: {', '.join(METHODS)}")
-    if name in LATER:
-        raise JobError(f"algorithm.name = {jobtext.show(name)}: not in this release; allowed: {', '.join(METHODS)}")
     if not isinstance(name, str) or name not in METHODS:
         raise JobError(f"algorithm.name = {jobtext.show(name)}: unknown; {jobtext.nearest(str(name), METHODS)}")
     return METHODS[name]

@@ -315,9 +315,22 @@ class Algorithm(_Table, frozen=True, kw_only=True):
     gossip method can be built from the same fields.
     """
 
-    name: Literal["sparq-sgd", "choco-sgd", "d-psgd", "squarm-sgd", "allreduce-sgd", "local-sgd"]
+    name: Literal[
+        "sparq-sgd",
+        "choco-sgd",
+        "d-psgd",
+        "squarm-sgd",
+        "allreduce-sgd",
+        "local-sgd",
+        "local-newton",
+        "giant",
+        "newton",
+        "newton-cg",
+        "lbfgs",
+        "admm",
+    ]
     batch: Annotated[Annotated[int, Meta(ge=1)] | Literal["full"], _says('"full" or an integer >= 1')] = "full"
-    step_size: Annotated[StepSize, _SCHEDULE]
+    step_size: Annotated[StepSize, _SCHEDULE] | None = None
     sync_every: Count = 1
     threshold: Annotated[Threshold, _THRESHOLD] = ConstantThreshold(value=0.0)
     compressor: Annotated[Compressor, _says("a compressor's name, or a table { name = ... }")] = Identity()
@@ -328,6 +341,18 @@ class Algorithm(_Table, frozen=True, kw_only=True):
     longest_silence: Count | None = None
     overlap: Annotated[bool, _says("true or false")] = False
     output: Annotated[Literal["average", "weighted", "local"], _says("average, weighted, local")] = "average"
+    local_steps: Annotated[Annotated[int, Meta(ge=1)] | Literal["adaptive"], _says('"adaptive" or an integer >= 1')] = (
+        "adaptive"
+    )
+    finish: Annotated[
+        Literal["none", "giant", "newton", "newton-cg", "auto"], _says("none, giant, newton, newton-cg, auto")
+    ] = "none"
+    solver: Annotated[Literal["auto", "cholesky", "cg"], _says("auto, cholesky, cg")] = "auto"
+    damping: Annotated[Annotated[float, Meta(ge=0)] | Literal["auto"], _says('"auto" or a number >= 0')] = "auto"
+    averaging: Annotated[Literal["support", "plain"], _says("support, plain")] = "support"
+    hessian_every: Count = 1
+    memory: Count = 10
+    master: Annotated[Literal["working", "dedicated"], _says("working, dedicated")] = "working"
 
     def __post_init__(self) -> None:
         if self.output == "weighted" and self.name == "local-sgd":
@@ -366,6 +391,8 @@ class Network(_Table, frozen=True, kw_only=True):
     """``[network]``: how requests are performed."""
 
     reductions: Annotated[Literal["mpi", "ordered"], _says("mpi, ordered")] = "mpi"
+    latency: Annotated[float, _says("seconds, a number >= 0", ge=0)] | None = None
+    bandwidth: Annotated[float, _says("bytes a second, a number > 0", gt=0)] | None = None
     check: Annotated[bool, _says("true or false")] = False
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from mpi_opt.algorithms.base import Info, Node
 from mpi_opt.algorithms.parts.averaging import Holders, average
 from mpi_opt.algorithms.parts.convergence import Tolerance
+from mpi_opt.algorithms.parts.damping import damping_of
 from mpi_opt.algorithms.parts.line_search import Backtracking
 from mpi_opt.algorithms.parts.solver import Cheaper, Solver
 from mpi_opt.problems.base import SecondOrder
@@ -43,6 +44,8 @@ class State:
         Where to go back to if w turns out worse: after a take-over only.
     holders : Holders or None
         For averaging by support.
+    mu : float
+        This shard's damping.
     """
 
     t: int
@@ -50,6 +53,7 @@ class State:
     good: Vector | None
     good_loss: float
     holders: Holders | None
+    mu: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,8 +68,8 @@ class Giant:
         Finds the local direction.
     search : Backtracking
         The global line search.
-    damping : float
-        mu, added to the direction's Hessian.
+    damping : float or None
+        mu, added to the direction's Hessian; ``None`` lets each shard decide (`parts.damping`).
     by_support : bool
         Average each coordinate of the directions over the shards that hold its feature.
     """
@@ -73,7 +77,7 @@ class Giant:
     tolerance: Tolerance = field(default_factory=Tolerance)
     solver: Solver = field(default_factory=Cheaper)
     search: Backtracking = field(default_factory=Backtracking)
-    damping: float = 0.0
+    damping: float | None = 0.0
     by_support: bool = True
 
     @property
@@ -93,7 +97,7 @@ class Giant:
     def take_over(self, problem: SecondOrder, w: Vector, good: Vector | None, good_loss: float) -> State:
         """Return the state that starts at ``w``, and goes back to ``good`` if w is worse."""
         holders = Holders(problem.rows * problem.support()) if self.by_support else None
-        return State(0, w, good, good_loss, holders)
+        return State(0, w, good, good_loss, holders, damping_of(self.damping, problem))
 
     def step(self, state: State, problem: SecondOrder, node: Node) -> Steps:
         """Take one iteration."""
@@ -106,7 +110,7 @@ class Giant:
         ended = self.tolerance.reached(g)
         if ended:
             return replace(state, t=state.t + 1), Info(synced=True, fired=True, ended=ended)
-        p_k = self.solver.direction(problem, w, g, self.damping) if n_k else np.zeros_like(g)
+        p_k = self.solver.direction(problem, w, g, state.mu) if n_k else np.zeros_like(g)
         p, _, holders = yield from average(p_k, np.empty(0), n_k, state.holders, g)
         state = replace(state, t=state.t + 1, good=None, holders=holders)
         slope = float(p @ g)

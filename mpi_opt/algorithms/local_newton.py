@@ -31,6 +31,7 @@ import numpy as np
 
 from mpi_opt.algorithms.base import Info, Node
 from mpi_opt.algorithms.parts.averaging import Holders, average
+from mpi_opt.algorithms.parts.damping import damping_of
 from mpi_opt.algorithms.parts.line_search import Backtracking
 from mpi_opt.algorithms.parts.solver import Cheaper, Solver
 from mpi_opt.problems.base import SecondOrder
@@ -75,6 +76,8 @@ class State:
         L; 0 once the local rounds are over.
     holders : Holders or None
         For averaging by support.
+    mu : float
+        This shard's damping.
     finish : object or None
         The finish's state, once it has taken over.
     """
@@ -85,6 +88,7 @@ class State:
     good_loss: float
     length: int
     holders: Holders | None
+    mu: float
     finish: Any = None
 
 
@@ -104,8 +108,8 @@ class LocalNewton:
         Finds the local direction.
     search : Backtracking
         The local line search.
-    damping : float
-        mu, added to the direction's Hessian.
+    damping : float or None
+        mu, added to the direction's Hessian; ``None`` lets each shard decide (`parts.damping`).
     by_support : bool
         Average each coordinate over the shards that hold its feature.
     enough : float
@@ -117,7 +121,7 @@ class LocalNewton:
     finish: Finish | None = None
     solver: Solver = field(default_factory=Cheaper)
     search: Backtracking = field(default_factory=Backtracking)
-    damping: float = 0.0
+    damping: float | None = 0.0
     by_support: bool = True
     enough: float = 1e-2
 
@@ -129,7 +133,7 @@ class LocalNewton:
     def init(self, problem: SecondOrder, x0: Vector) -> State:
         """Return the state before the first round."""
         holders = Holders(problem.rows * problem.support()) if self.by_support else None
-        return State(0, x0.copy(), x0.copy(), np.inf, self.local_steps, holders)
+        return State(0, x0.copy(), x0.copy(), np.inf, self.local_steps, holders, damping_of(self.damping, problem))
 
     def step(self, state: State, problem: SecondOrder, node: Node) -> Steps:
         """Take one round: of local steps, or of the finish."""
@@ -141,7 +145,7 @@ class LocalNewton:
         return (yield from self._local_round(state, problem))
 
     def _local_round(self, state: State, problem: SecondOrder) -> Steps:
-        w_k, loss = self._local_steps(state.w, state.length, problem)
+        w_k, loss = self._local_steps(state, problem)
         w, riders, holders = yield from average(w_k, np.array([loss]), problem.rows, state.holders, state.w)
         state = replace(state, t=state.t + 1, holders=holders)
         info = Info(synced=True, fired=True, diverged=not np.isfinite(w @ w))
@@ -163,15 +167,15 @@ class LocalNewton:
             return replace(state, length=0, finish=finish)
         return replace(state, length=max(length, 1))
 
-    def _local_steps(self, w: Vector, length: int, problem: SecondOrder) -> tuple[Vector, float]:
-        """Return the local model after ``length`` Newton steps from ``w``, and the local loss at ``w``."""
-        w_k, base = w.copy(), problem.value(w)
+    def _local_steps(self, state: State, problem: SecondOrder) -> tuple[Vector, float]:
+        """Return the local model after L Newton steps from the last average, and the local loss there."""
+        w_k, base = state.w.copy(), problem.value(state.w)
         first = base
         if not problem.rows:
             return w_k, first
-        for _ in range(length):
+        for _ in range(state.length):
             g = problem.gradient(w_k)
-            p = self.solver.direction(problem, w_k, g, self.damping)
+            p = self.solver.direction(problem, w_k, g, state.mu)
             value = problem.value_along(w_k, p)
             a = self.search.search(lambda a, value=value: value(-a), base, float(p @ g))  # type: ignore[misc]
             if not a:

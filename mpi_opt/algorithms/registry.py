@@ -1,4 +1,4 @@
-"""The methods by name. A preset is the SPARQ-SGD engine with some of its parts fixed.
+"""The methods by name, and how each is made of a job's settings.
 
 To add a method: one file beside this one, one line here, one twin in ``tests/twins``.
 """
@@ -6,9 +6,17 @@ To add a method: one file beside this one, one line here, one twin in ``tests/tw
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from mpi_opt.algorithms.admm import ADMM
 from mpi_opt.algorithms.allreduce_sgd import AllreduceSGD
 from mpi_opt.algorithms.base import Algorithm
+from mpi_opt.algorithms.giant import Giant
+from mpi_opt.algorithms.lbfgs import LBFGS
+from mpi_opt.algorithms.local_newton import Finish, LocalNewton
 from mpi_opt.algorithms.local_sgd import LocalSGD
+from mpi_opt.algorithms.newton import Newton
+from mpi_opt.algorithms.newton_cg import NewtonCG
+from mpi_opt.algorithms.parts.convergence import Tolerance
+from mpi_opt.algorithms.parts.solver import Cheaper, Cholesky, ConjugateGradients, Solver
 from mpi_opt.algorithms.parts.trigger import Trigger
 from mpi_opt.algorithms.sparq_sgd import SparqSGD
 from mpi_opt.compression.base import Compressor
@@ -16,8 +24,8 @@ from mpi_opt.schedules import FiringRate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
-    """The hyper-parameters of any method here; each takes what it needs. Meanings as in the methods' files."""
+class SgdSettings:
+    """The hyper-parameters of the SGD methods; each takes what it needs. Meanings as in the methods' files."""
 
     step_size: Callable[[int], float]
     batch: int | None
@@ -32,7 +40,22 @@ class Settings:
     check: bool
 
 
-def _sparq(s: Settings) -> Algorithm:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewtonSettings:
+    """The hyper-parameters of the methods that take whole passes; each takes what it needs."""
+
+    tolerance: Tolerance
+    solver: str
+    damping: float | None
+    by_support: bool
+    local_steps: int
+    adaptive: bool
+    finish: str
+    hessian_every: int
+    memory: int
+
+
+def _sparq(s: SgdSettings) -> Algorithm:
     if s.compressor is None:
         raise ValueError("a gossip method needs a compressor")
     return SparqSGD(
@@ -49,22 +72,68 @@ def _sparq(s: Settings) -> Algorithm:
     )
 
 
-def _allreduce(s: Settings) -> Algorithm:
+def _allreduce(s: SgdSettings) -> Algorithm:
     return AllreduceSGD(step_size=s.step_size, batch=s.batch, beta=s.beta)
 
 
-def _local(s: Settings) -> Algorithm:
+def _local(s: SgdSettings) -> Algorithm:
     return LocalSGD(step_size=s.step_size, sync_every=s.sync_every, batch=s.batch, beta=s.beta)
 
 
-ALGORITHMS: Mapping[str, Callable[[Settings], Algorithm]] = {
+SGD: Mapping[str, Callable[[SgdSettings], Algorithm]] = {
     "sparq-sgd": _sparq,
-    "choco-sgd": _sparq,  # threshold 0; the job fixes it
+    "choco-sgd": _sparq,  # the engine with threshold 0, which the job fixes
     "d-psgd": _sparq,  # threshold 0, identity, consensus rate 1
     "squarm-sgd": _sparq,  # momentum on
     "allreduce-sgd": _allreduce,
     "local-sgd": _local,
 }
+"""SGD methods: they work on SPARQ-SGD's node functions, of scale n/N."""
 
 EXCHANGES = frozenset({"sparq-sgd", "choco-sgd", "d-psgd", "squarm-sgd"})
-"""Methods whose nodes talk with graph neighbours; the others reduce over all nodes."""
+"""Methods whose nodes talk with graph neighbours; all others reduce over all nodes."""
+
+SOLVERS: Mapping[str, Callable[[], Solver]] = {"auto": Cheaper, "cholesky": Cholesky, "cg": ConjugateGradients}
+
+
+def _giant(s: NewtonSettings) -> Giant:
+    solver = SOLVERS[s.solver]()
+    return Giant(tolerance=s.tolerance, solver=solver, damping=s.damping, by_support=s.by_support)
+
+
+def _newton(s: NewtonSettings) -> Newton:
+    return Newton(tolerance=s.tolerance, hessian_every=s.hessian_every)
+
+
+def _newton_cg(s: NewtonSettings) -> NewtonCG:
+    return NewtonCG(tolerance=s.tolerance)
+
+
+FINISHES: Mapping[str, Callable[[NewtonSettings], Finish | None]] = {
+    "none": lambda _: None,
+    "giant": _giant,
+    "newton": _newton,
+    "newton-cg": _newton_cg,
+}
+
+
+def _local_newton(s: NewtonSettings) -> Algorithm:
+    return LocalNewton(
+        local_steps=s.local_steps,
+        adaptive=s.adaptive,
+        finish=FINISHES[s.finish](s),
+        solver=SOLVERS[s.solver](),
+        damping=s.damping,
+        by_support=s.by_support,
+    )
+
+
+NEWTON: Mapping[str, Callable[[NewtonSettings], Algorithm]] = {
+    "local-newton": _local_newton,
+    "giant": _giant,
+    "newton": _newton,
+    "newton-cg": _newton_cg,
+    "lbfgs": lambda s: LBFGS(tolerance=s.tolerance, memory=s.memory),
+    "admm": lambda s: ADMM(tolerance=s.tolerance),
+}
+"""Methods of whole passes: they work on the local mean loss, of scale 1/N_k, and weight by rows themselves."""

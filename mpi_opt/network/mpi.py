@@ -18,6 +18,7 @@ from mpi_opt.compression.base import Codec
 from mpi_opt.errors import MpiOptError, RankFailedError
 from mpi_opt.network.base import Traffic
 from mpi_opt.network.exchange import NeighbourExchange
+from mpi_opt.network.probe import probe
 from mpi_opt.network.processes import Processes
 from mpi_opt.network.reduction import Reduction
 from mpi_opt.requests import Average, Collect, Exchange, Inbox, Post, Steps, Sum
@@ -216,6 +217,15 @@ def world() -> MPI.Intracomm:
 def library() -> str:
     """Return the MPI library's own version line."""
     return " ".join(MPI.Get_library_version().splitlines()[0].strip("\x00").split())
+
+
+def probe_world() -> tuple[float, float]:
+    """Return latency (s one way) and bandwidth (bytes/s) between the ranks of the world; called by all."""
+    comm = MPI.COMM_WORLD.Dup()
+    try:
+        return probe(comm, MPI)
+    finally:
+        comm.Free()
 
 
 def abort(code: int, comm: MPI.Intracomm | None = None) -> None:

@@ -56,8 +56,9 @@ def lines(outcome: Outcome, all_nodes: Totals, nodes: int) -> Sequence[str]:
             f"|gradient| at the average = {row['gradient_norm']:.3g}"
         )
     sent = traffic.payload_bytes + traffic.header_bytes
-    share = f" ({all_nodes.fired / all_nodes.syncs:.1%})" if all_nodes.syncs else ""
-    text.append(f"  fired        {all_nodes.fired} of {all_nodes.syncs} node-syncs{share}")
+    if traffic.header_bytes and all_nodes.syncs:
+        share = all_nodes.fired / all_nodes.syncs
+        text.append(f"  fired        {all_nodes.fired} of {all_nodes.syncs} node-syncs ({share:.1%})")
     text.append(
         f"  sent         {size(sent)} by all {nodes} nodes, {size(sent / nodes)} each, in {traffic.messages} messages"
     )

@@ -3,11 +3,14 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 from mpi_opt.compression.base import Codec, Compressor, Message
 from mpi_opt.draws import Key
-from mpi_opt.problems.base import Figures, Problem
-from mpi_opt.types import Indices, Vector
+from mpi_opt.problems.base import Problem
+from mpi_opt.types import Vector
+
+P = TypeVar("P", bound=Problem)
 
 
 @dataclass(slots=True)
@@ -20,55 +23,46 @@ class Phases:
     write: float = 0.0
 
 
-class TimedProblem:
-    """A problem that adds the time of its calls to ``phases.compute``."""
+_CALLS = ("value", "gradient", "sampled_gradient", "hessian", "hessian_diagonal")
+_MAKERS = ("hvp_at", "value_along")
+"""Methods that return a function to be called, and timed, many times."""
+
+
+def timed(problem: P, phases: Phases) -> P:
+    """Return ``problem`` with the time of its calls added to ``phases.compute``; what evaluation calls is not timed."""
+    return cast("P", _TimedProblem(problem, phases))
+
+
+class _TimedProblem:
+    """Stands for a problem; whatever is not clocked is the problem's own."""
 
     def __init__(self, problem: Problem, phases: Phases) -> None:
-        self._problem, self._phases = problem, phases
-        self.dim, self.rows = problem.dim, problem.rows
+        self._problem = problem
+        for name in _CALLS:
+            if hasattr(problem, name):
+                setattr(self, name, _clocked(getattr(problem, name), phases))
+        for name in _MAKERS:
+            if hasattr(problem, name):
+                setattr(self, name, _clocked_maker(getattr(problem, name), phases))
 
-    def value(self, x: Vector) -> float:
-        """Return f(x)."""
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._problem, name)
+
+
+def _clocked(call: Callable[..., Any], phases: Phases) -> Callable[..., Any]:
+    def clocked(*arguments: Any, **named: Any) -> Any:
         began = time.perf_counter()
-        value = self._problem.value(x)
-        self._phases.compute += time.perf_counter() - began
-        return value
+        try:
+            return call(*arguments, **named)
+        finally:
+            phases.compute += time.perf_counter() - began
 
-    def gradient(self, x: Vector, out: Vector | None = None) -> Vector:
-        """Return the gradient of f at x."""
-        began = time.perf_counter()
-        g = self._problem.gradient(x, out)
-        self._phases.compute += time.perf_counter() - began
-        return g
+    return clocked
 
-    def sampled_gradient(self, x: Vector, rows: Indices | None, out: Vector | None = None) -> Vector:
-        """Return the sampled gradient of f at x."""
-        began = time.perf_counter()
-        g = self._problem.sampled_gradient(x, rows, out)
-        self._phases.compute += time.perf_counter() - began
-        return g
 
-    def hvp_at(self, x: Vector) -> Callable[[Vector], Vector]:
-        """Return the Hessian-vector product at x, timed as well."""
-        began = time.perf_counter()
-        product = self._problem.hvp_at(x)
-        self._phases.compute += time.perf_counter() - began
-
-        def timed(v: Vector) -> Vector:
-            began = time.perf_counter()
-            result = product(v)
-            self._phases.compute += time.perf_counter() - began
-            return result
-
-        return timed
-
-    def figures(self, x: Vector) -> Figures:
-        """Return the figures of evaluation, untimed."""
-        return self._problem.figures(x)
-
-    def penalty(self, x: Vector) -> float:
-        """Return the penalty, untimed."""
-        return self._problem.penalty(x)
+def _clocked_maker(make: Callable[..., Callable[..., Any]], phases: Phases) -> Callable[..., Callable[..., Any]]:
+    clocked = _clocked(make, phases)
+    return lambda *arguments: _clocked(clocked(*arguments), phases)
 
 
 @dataclass(frozen=True, slots=True)

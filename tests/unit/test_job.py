@@ -12,7 +12,7 @@ from mpi_opt import job as job_module
 from mpi_opt import jobkeys, jobtext
 from mpi_opt.compression.registry import COMPRESSORS, make_compressor
 from mpi_opt.errors import JobError
-from mpi_opt.job import LATER, METHODS, Job, load_job, spec, to_toml
+from mpi_opt.job import METHODS, Job, load_job, spec, to_toml
 from mpi_opt.problems.registry import LOSSES
 from mpi_opt.schedules import make_step_size, make_threshold
 from mpi_opt.topology.registry import GRAPHS
@@ -207,11 +207,9 @@ def test_key_without_meaning_names_who_takes_it(settings: list[str], key: str, t
     assert takers in message
 
 
-@pytest.mark.parametrize("name", LATER)
-def test_methods_of_later_releases_are_refused_by_name(name: str) -> None:
-    message = refused(f"algorithm.name={name}")
-    assert name in message
-    assert "not in this release" in message
+def test_step_size_is_needed_where_it_has_a_meaning() -> None:
+    message = refused("algorithm.step_size=")
+    assert message.startswith("algorithm.step_size: missing")
 
 
 def test_checkpoint_is_refused() -> None:
@@ -578,6 +576,4 @@ def test_documented_method_table() -> None:
     text = (ROOT / "docs" / "job-file.md").read_text()
     for name in METHODS:
         assert f'| `"{name}"` |' in text
-    for name in LATER:
-        assert f"`{name}`" in text
     assert job_module.__doc__ is not None
