@@ -109,7 +109,7 @@ def conjugate_gradients(
         curvature = float(v @ hv)
         a = rho / curvature if curvature > 0 else np.inf
         mv = m * v
-        room, sv, vv = radius**2 - float(s @ (m * s)), float(s @ mv), float(v @ mv)
+        room, sv, vv = radius * radius - float(s @ (m * s)), float(s @ mv), float(v @ mv)
         at_edge = a * (2.0 * sv + a * vv) > room
         if at_edge:
             a = room / (sv + np.sqrt(sv**2 + vv * max(room, 0.0)))
