@@ -312,7 +312,7 @@ class Algorithm(_Table, frozen=True, kw_only=True):
     """``[algorithm]``: the method and its parameters.
 
     A key that the method does not take holds the value that switches it off (or that the method fixes), so that every
-    gossip method can be built from the same fields.
+    method of a family can be built from the same fields; ``step_size`` is then ``None``.
     """
 
     name: Literal[
@@ -394,6 +394,11 @@ class Network(_Table, frozen=True, kw_only=True):
     latency: Annotated[float, _says("seconds, a number >= 0", ge=0)] | None = None
     bandwidth: Annotated[float, _says("bytes a second, a number > 0", gt=0)] | None = None
     check: Annotated[bool, _says("true or false")] = False
+
+    def __post_init__(self) -> None:
+        if (self.latency is None) != (self.bandwidth is None):
+            given, lacking = ("bandwidth", "latency") if self.latency is None else ("latency", "bandwidth")
+            raise ValueError(f"network.{lacking}: missing beside network.{given}; give both or none")
 
 
 class Job(_Table, frozen=True, kw_only=True):

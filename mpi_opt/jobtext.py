@@ -105,7 +105,6 @@ def convert(raw: Plain, kind: type[T]) -> T:
 def _check(value: Any, kind: inspect.Type, path: str, described: dict[str, str]) -> None:
     """Walk ``value`` beside its type: keys known, none missing, no NaN or infinity; note what each path allows."""
     described[path] = _words(kind)
-    kind = kind.type if isinstance(kind, inspect.Metadata) else kind
     if isinstance(value, float) and not math.isfinite(value):
         raise JobError(f"{path} = {show(value)}: a number must be finite{_allowed(described[path])}")
     if isinstance(value, list):
@@ -143,8 +142,7 @@ def _words(kind: inspect.Type) -> str:
 
 def _struct(value: Plain, kind: inspect.Type, path: str) -> inspect.StructType | None:
     """Return the struct that ``value`` is to become; of several, the one its tag names."""
-    kinds = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
-    structs = [k for k in kinds if isinstance(k, inspect.StructType)]
+    structs = [k for k in _members(kind) if isinstance(k, inspect.StructType)]
     if not structs or (len(structs) == 1 and structs[0].tag is None):
         return structs[0] if structs else None
     field = structs[0].tag_field
@@ -156,6 +154,15 @@ def _struct(value: Plain, kind: inspect.Type, path: str) -> inspect.StructType |
     if not isinstance(tag, str) or tag not in tags:
         raise JobError(f"{path}.{field} = {show(tag)}: unknown; {nearest(str(tag), tags)}")
     return tags[tag]
+
+
+def _members(kind: inspect.Type) -> list[inspect.Type]:
+    """Return the types of a union, of unions within it too, without their annotations; of any other type itself."""
+    if isinstance(kind, inspect.Metadata):
+        return _members(kind.type)
+    if isinstance(kind, inspect.UnionType):
+        return [member for inner in kind.types for member in _members(inner)]
+    return [kind]
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

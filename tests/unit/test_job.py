@@ -32,6 +32,31 @@ compressor = { name = "sign-top-k", k = 12 }
 steps = 3
 """
 
+WHOLE = """
+name = "whole"
+[data]
+train = "a9a"
+[problem]
+loss = "logistic"
+[algorithm]
+name = "local-newton"
+[stop]
+steps = 3
+"""
+WHOLE_PASSES = ("local-newton", "giant", "newton", "newton-cg", "lbfgs", "admm")
+SGD_KEYS = (
+    "batch=2",
+    "step_size=0.5",
+    "sync_every=2",
+    "threshold=1",
+    "compressor=sign",
+    "consensus_rate=0.5",
+    "momentum=0.5",
+    "longest_silence=3",
+    "overlap=true",
+    "output=local",
+)
+
 
 def refused(*settings: str, text: str = SMALL) -> str:
     with pytest.raises(JobError) as caught:
@@ -105,6 +130,16 @@ def test_defaults() -> None:
     )
     assert (algorithm.longest_silence, algorithm.overlap, algorithm.output) == (None, False, "average")
     assert (job.network.reductions, job.network.check) == ("mpi", False)
+
+
+def test_defaults_of_whole_passes() -> None:
+    algorithm = load_job(WHOLE).algorithm
+    assert (algorithm.local_steps, algorithm.finish, algorithm.solver) == ("adaptive", "auto", "auto")
+    assert (algorithm.damping, algorithm.averaging, algorithm.hessian_every) == ("auto", "support", 1)
+    assert (algorithm.master, algorithm.step_size, algorithm.batch) == ("working", None, "full")
+    assert load_job(WHOLE, ["algorithm.name=lbfgs"]).algorithm.memory == 10
+    network = load_job(WHOLE).network
+    assert (network.latency, network.bandwidth) == (None, None)
 
 
 def test_presets() -> None:
@@ -207,9 +242,47 @@ def test_key_without_meaning_names_who_takes_it(settings: list[str], key: str, t
     assert takers in message
 
 
-def test_step_size_is_needed_where_it_has_a_meaning() -> None:
-    message = refused("algorithm.step_size=")
-    assert message.startswith("algorithm.step_size: missing")
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in WHOLE_PASSES])
+def test_step_size_is_needed_where_it_has_a_meaning(name: str) -> None:
+    message = refused("algorithm.compressor=", "algorithm.step_size=", f"algorithm.name={name}")
+    assert message == (
+        f"algorithm.step_size: missing; allowed for {name}: a number > 0, or a table {{ schedule = ... }}"
+    )
+
+
+@pytest.mark.parametrize("name", WHOLE_PASSES)
+@pytest.mark.parametrize("key", SGD_KEYS)
+def test_methods_of_whole_passes_take_no_key_of_the_sgd_methods(name: str, key: str) -> None:
+    message = refused(f"algorithm.name={name}", f"algorithm.{key}", text=WHOLE)
+    key = key.partition("=")[0]
+    assert message.startswith(f"algorithm.{key}: has no meaning for {name}; taken by ")
+    assert "sparq-sgd" in message or key == "output"
+    assert not any(other in message.partition("taken by ")[2].split(", ") for other in WHOLE_PASSES)
+
+
+@pytest.mark.parametrize(
+    ("key", "takers"),
+    [
+        ("local_steps=2", "local-newton"),
+        ("finish=giant", "local-newton"),
+        ("solver=cg", "local-newton, giant"),
+        ("damping=0", "local-newton, giant"),
+        ("averaging=plain", "local-newton, giant"),
+        ("hessian_every=2", "local-newton, newton"),
+        ("memory=5", "lbfgs"),
+        ("master=dedicated", ", ".join(WHOLE_PASSES)),
+    ],
+)
+def test_keys_of_whole_passes_have_a_meaning_for_their_takers_alone(key: str, takers: str) -> None:
+    word = key.partition("=")[0]
+    for name in METHODS:
+        settings = [f"algorithm.name={name}", f"algorithm.{key}"]
+        text = WHOLE if name in WHOLE_PASSES else SMALL
+        if name in takers.split(", "):
+            assert f"\n{word} = " in to_toml(load_job(text, settings))
+        else:
+            message = refused("algorithm.compressor=", *settings, text=text)
+            assert message == f"algorithm.{word}: has no meaning for {name}; taken by {takers}"
 
 
 def test_checkpoint_is_refused() -> None:
@@ -343,6 +416,54 @@ def test_bad_value_names_key_value_and_what_is_allowed(setting: str, path: str) 
     written = setting.partition("=")[2]
     if written.replace(".", "").isdecimal() and "taken by" not in message:
         assert f"= {written}" in message
+
+
+BAD_WHOLE = [
+    ("algorithm.local_steps=0", "algorithm.local_steps"),
+    ("algorithm.local_steps=1.0", "algorithm.local_steps"),
+    ("algorithm.local_steps=true", "algorithm.local_steps"),
+    ("algorithm.local_steps=auto", "algorithm.local_steps"),
+    ("algorithm.finish=lbfgs", "algorithm.finish"),
+    ("algorithm.finish=true", "algorithm.finish"),
+    ("algorithm.finish={name='giant'}", "algorithm.finish"),
+    ("algorithm.solver=lu", "algorithm.solver"),
+    ("algorithm.solver=1", "algorithm.solver"),
+    ("algorithm.damping=-1", "algorithm.damping"),
+    ("algorithm.damping=true", "algorithm.damping"),
+    ("algorithm.damping=nan", "algorithm.damping"),
+    ("algorithm.damping=none", "algorithm.damping"),
+    ("algorithm.averaging=mean", "algorithm.averaging"),
+    ("algorithm.averaging=false", "algorithm.averaging"),
+    ("algorithm.hessian_every=0", "algorithm.hessian_every"),
+    ("algorithm.hessian_every=never", "algorithm.hessian_every"),
+    ("algorithm={name='lbfgs',memory=0}", "algorithm.memory"),
+    ("algorithm={name='lbfgs',memory=2.5}", "algorithm.memory"),
+    ("algorithm.master=0", "algorithm.master"),
+    ("algorithm.master=idle", "algorithm.master"),
+    ("network.latency=-1", "network.latency"),
+    ("network.latency=true", "network.latency"),
+    ("network.latency=inf", "network.latency"),
+    ("network.latency=fast", "network.latency"),
+    ("network.bandwidth=0", "network.bandwidth"),
+    ("network.bandwidth=-1", "network.bandwidth"),
+    ("network.bandwidth=false", "network.bandwidth"),
+    ("network.bandwidth=inf", "network.bandwidth"),
+]
+
+
+@pytest.mark.parametrize(("setting", "path"), BAD_WHOLE, ids=[setting for setting, _ in BAD_WHOLE])
+def test_bad_value_of_whole_passes_names_key_value_and_what_is_allowed(setting: str, path: str) -> None:
+    message = refused(setting, text=WHOLE)
+    assert message.startswith(f"{path} = "), message
+    assert "llowed: " in message, message
+
+
+def test_latency_and_bandwidth_are_given_together() -> None:
+    assert refused("network.latency=1e-3", text=WHOLE).startswith("network.bandwidth: missing beside network.latency")
+    assert refused("network.bandwidth=1e6", text=WHOLE).startswith("network.latency: missing beside network.bandwidth")
+    network = load_job(WHOLE, ["network.latency=0", "network.bandwidth=12_500_000"]).network
+    assert (network.latency, network.bandwidth) == (0.0, 12.5e6)
+    assert isinstance(network.bandwidth, float)
 
 
 @pytest.mark.parametrize("key", ["name", "data.train", "problem.loss", "algorithm.name", "algorithm.step_size"])
@@ -482,6 +603,7 @@ OPERATORS = [
 def test_step_sizes_are_built_and_written(value: str) -> None:
     job = load_job(SMALL, [f"algorithm.step_size={value}"])
     assert load_job(to_toml(job)) == job
+    assert job.algorithm.step_size is not None
     assert make_step_size(spec(job.algorithm.step_size))(3) > 0.0
 
 
@@ -503,10 +625,35 @@ def test_compressors_are_built_and_written(value: str) -> None:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_is_written_with_its_keys_alone(name: str) -> None:
-    job = load_job(SMALL, ["algorithm.compressor=", f"algorithm.name={name}"])
+    text = WHOLE if name in WHOLE_PASSES else SMALL
+    job = load_job(text, ["algorithm.compressor=", f"algorithm.name={name}"])
     text = to_toml(job)
     assert load_job(text) == job
-    assert ("threshold" in text) == ("threshold" in METHODS[name].keys)
+    written = set(jobtext.parse(text, "text")["algorithm"])
+    optional = {"longest_silence"}  # has no value that switches it off
+    assert METHODS[name].keys - optional <= written <= METHODS[name].keys
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *[[f"algorithm.local_steps={value}"] for value in ("adaptive", 1, 7)],
+        *[[f"algorithm.finish={value}"] for value in ("none", "giant", "newton", "newton-cg", "auto")],
+        *[[f"algorithm.solver={value}"] for value in ("auto", "cholesky", "cg")],
+        *[[f"algorithm.damping={value}"] for value in ("auto", 0, 1e-300, 0.25)],
+        *[[f"algorithm.averaging={value}"] for value in ("support", "plain")],
+        *[[f"algorithm.master={value}"] for value in ("working", "dedicated")],
+        ["algorithm.finish=newton", "algorithm.hessian_every=3"],
+        ["algorithm.name=lbfgs", "algorithm.memory=3"],
+        ["network.latency=2e-6", "network.bandwidth=12.5e9"],
+    ],
+    ids=", ".join,
+)
+def test_keys_of_whole_passes_are_written(settings: list[str]) -> None:
+    job = load_job(WHOLE, settings)
+    assert load_job(to_toml(job)) == job
+    table, _, key = settings[-1].partition("=")[0].partition(".")
+    assert getattr(getattr(job, table), key) == jobtext.parse(to_toml(job), "text")[table][key]
 
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -551,7 +698,9 @@ def test_jobs_of_the_repository(path: Path) -> None:
 def test_every_key_is_documented() -> None:
     text = (ROOT / "docs" / "job-file.md").read_text()
     sections = dict(zip(*[iter(re.split(r"^## `\[(\w+)\]`$", text, flags=re.MULTILINE)[1:])] * 2, strict=True))
-    tables = {field.name: field.type for field in msgspec.inspect.type_info(Job).fields}
+    info = msgspec.inspect.type_info(Job)
+    assert isinstance(info, msgspec.inspect.StructType)
+    tables = {field.name: field.type for field in info.fields}
     for name, kind in tables.items():
         if not isinstance(kind, msgspec.inspect.StructType):
             assert f"| `{name}` |" in text
