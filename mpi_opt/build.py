@@ -65,7 +65,7 @@ class Built:
     algorithm: Algorithm
     nodes: Sequence[Node]
     problems: Sequence[Problem]
-    timed: Sequence[Problem]
+    timed: Sequence[SecondOrder]
     tests: Sequence[Problem] | None
     phases: Sequence[Phases]
     l2: float
