@@ -28,8 +28,11 @@ STARTS = 20
 
 CHECK_WORK = 6000
 
-LONGER = 4
-"""So many times its rounds, a rate one rung above the chosen one must keep the error down."""
+LONGER = (4, 10)
+"""At least and at most so many times its rounds a rate one rung above the chosen one must keep the error down."""
+
+LONGER_WORK = 20_000
+"""Compressions for that, where the least is not more."""
 
 LEAST_RATE = 1e-5
 """Trials end here."""
@@ -137,8 +140,9 @@ class Search:
         while gamma < fastest and self._worst(gamma / STEP, bound) > bound and not self._gossip.spent:
             gamma *= STEP
         gamma = min(gamma, fastest)
+        longer = min(max(int(LONGER_WORK / (target * self._gossip.nodes)), LONGER[0]), LONGER[1])
         while not self._gossip.spent and gamma > LEAST_RATE:
-            if not math.isinf(self._rounds(min(1.0, LADDER * gamma), 2.0 * bound, longer=LONGER)):
+            if not math.isinf(self._rounds(min(1.0, LADDER * gamma), 2.0 * bound, longer=longer)):
                 break
             gamma /= STEP
         taken = self._first(gamma, 2.0 * bound)

@@ -79,8 +79,7 @@ def trial_operator(compressor: Compressor, dim: int, seed: int) -> Trial:
     # What the trial keeps is its rounded k, not the share asked for.
     tried_share = 1.0 if k is None else cast(Any, tried).k / small
     tried_omega = _accuracy(tried, small, seed)
-    factor = min(1.0, share / tried_share, max(omega, SMALLEST_OMEGA) / max(tried_omega, SMALLEST_OMEGA))
-    return Trial(tried, small, max(tried_omega, SMALLEST_OMEGA), factor, lossless)
+    return Trial(tried, small, tried_omega, min(1.0, share / tried_share, omega / tried_omega), lossless)
 
 
 def _with_share(compressor: Compressor, share: float, dim: int) -> Compressor:
@@ -91,11 +90,11 @@ def _with_share(compressor: Compressor, share: float, dim: int) -> Compressor:
 
 
 def _accuracy(compressor: Compressor, dim: int, seed: int) -> float:
-    """Return omega of one draw of N(0, 1)."""
+    """Return omega at one draw of N(0, 1), or ``SMALLEST_OMEGA`` where it is less."""
     v = Key(seed, dim, Purpose.GOSSIP, 0).generator().standard_normal(dim)
     rest = v.copy()
     compressor.compress(v, Key(seed, 0, Purpose.GOSSIP, 1)).add_to(rest, -1.0)
-    return 1.0 - float(rest @ rest) / float(v @ v)
+    return max(1.0 - float(rest @ rest) / float(v @ v), SMALLEST_OMEGA)
 
 
 def trial_mixing(mixing: Mixing) -> Mixing:
