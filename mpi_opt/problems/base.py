@@ -78,6 +78,18 @@ class SecondOrder(Problem, Protocol):
         """Return the diagonal of the Hessian of f at x, shape ``(dim,)``, for preconditioning."""
         ...
 
+    @property
+    def columns(self) -> int:
+        """Columns of the model, C; x holds them side by side, ``(dim / C, C)`` in C order."""
+        ...
+
+    def shared_curvature(self, x: Vector, rows: int) -> Vector:
+        """Return the mean over columns of the Hessian's diagonal blocks, about ``rows`` rows standing for all.
+
+        Shape ``(dim / C, dim / C)``, the penalty included.
+        """
+        ...
+
     def support(self) -> Vector:
         """Return 1.0 for each coordinate that some row of the shard touches, else 0.0, shape ``(dim,)``."""
         ...

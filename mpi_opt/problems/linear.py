@@ -60,12 +60,6 @@ class LinearProblem(RowwiseProblem):
         """
         curvature = self._margin_loss.curvature(self.margins(x), self._labels)
         curvature *= self._scale
-        result = np.zeros((self.dim, self.dim))
-        p = self._weights
-        result[:p, :p] = self._matrix.gram(curvature)
-        result[np.arange(p), np.arange(p)] += self._l2
-        if self._intercept:
-            self._matrix.add_back(curvature, result[p, :p])
-            result[:p, p] = result[p, :p]
-            result[p, p] = curvature.sum()
+        result = self._gram(self._matrix, curvature)
+        result[np.arange(self._weights), np.arange(self._weights)] += self._l2
         return result

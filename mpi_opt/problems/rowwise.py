@@ -6,7 +6,7 @@ import numpy as np
 
 from mpi_opt.problems.base import Figures
 from mpi_opt.problems.losses import Labels, Loss
-from mpi_opt.problems.rows import Rows, as_matrix
+from mpi_opt.problems.rows import Matrix, Rows, as_matrix
 from mpi_opt.types import Features, Indices, Vector
 
 quiet = np.errstate(over="ignore", invalid="ignore")
@@ -65,9 +65,8 @@ class RowwiseProblem:
         self._l2 = float(l2)
         self._scale = float(scale)
         self._intercept = bool(intercept)
-        width = int(np.prod(columns, dtype=np.int64))
-        self._weights = self._matrix.features * width
-        self._dim = self._weights + width * self._intercept
+        self._weights = self._matrix.features * self.columns
+        self._dim = self._weights + self.columns * self._intercept
 
     @property
     def dim(self) -> int:
@@ -78,6 +77,11 @@ class RowwiseProblem:
     def rows(self) -> int:
         """Rows of the shard, possibly 0."""
         return self._matrix.count
+
+    @property
+    def columns(self) -> int:
+        """C; 1 for one column."""
+        return self._columns[0] if self._columns else 1
 
     @property
     def intercept(self) -> bool:
@@ -101,9 +105,8 @@ class RowwiseProblem:
 
     def support(self) -> Vector:
         """Return 1.0 for each coordinate that some row touches, else 0.0, shape ``(dim,)``."""
-        width = int(np.prod(self._columns, dtype=np.int64))
         result = np.full(self._dim, float(self.rows > 0))
-        result[: self._weights] = self._matrix.present().repeat(width)
+        result[: self._weights] = self._matrix.present().repeat(self.columns)
         return result
 
     @quiet
@@ -116,6 +119,33 @@ class RowwiseProblem:
         result[: self._weights] += self._l2
         if self._intercept:
             result[self._weights :] = np.add.reduce(curvature, axis=-1)
+        return result
+
+    @quiet
+    def shared_curvature(self, x: Vector, rows: int) -> Vector:
+        """Return the mean over columns of the Hessian's diagonal blocks, about ``rows`` rows standing for all.
+
+        Parameters
+        ----------
+        x : ndarray, shape (dim,)
+            The point.
+        rows : int
+            Rows to look at, at least 1; they are evenly spaced in the shard.
+
+        Returns
+        -------
+        ndarray, shape (p[+1], p[+1])
+            Symmetric, with l2 added where a weight is penalised.
+        """
+        step = max(1, round(self.rows / rows))
+        some = self._matrix.thinned(step)
+        curvature = self._loss.curvature(self._outputs(some, x), self._labels[::step])
+        if self._columns:
+            curvature = np.add.reduce(curvature, axis=0) / self.columns
+        curvature *= self._scale * self.rows / max(some.count, 1)
+        result = self._gram(some, curvature)
+        weights = np.arange(self._matrix.features)
+        result[weights, weights] += self._l2
         return result
 
     @quiet
@@ -218,6 +248,20 @@ class RowwiseProblem:
         if self._intercept:
             z += x[self._weights :].reshape(*self._columns, 1)
         return z
+
+    def _gram(self, rows: Matrix, weights: Vector) -> Vector:
+        """Return ``X^T diag(weights) X`` with the intercept's column of ones in X, shape ``(p[+1], p[+1])``."""
+        gram = rows.gram(weights)
+        if not self._intercept:
+            return gram
+        p = rows.features
+        result = np.empty((p + 1, p + 1))
+        result[:p, :p] = gram
+        result[p, :p] = 0.0
+        rows.add_back(weights, result[p, :p])
+        result[:p, p] = result[p, :p]
+        result[p, p] = weights.sum()
+        return result
 
     def _penalty_gradient(self, x: Vector, out: Vector | None) -> Vector:
         """Return the gradient of the penalty at x: l2 times the weights, 0 at the intercepts."""

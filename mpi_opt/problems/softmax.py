@@ -73,19 +73,13 @@ class SoftmaxProblem(RowwiseProblem):
         Made of C (C + 1) / 2 weighted Gram matrices, one a pair of classes.
         """
         probabilities = self._softmax.probabilities(self.margins(x).T)
-        p, c = self._matrix.features, self._classes
-        height = p + self._intercept
+        height, c = self._matrix.features + self._intercept, self._classes
         result = np.zeros((height, c, height, c))
         for a in range(c):
             for b in range(a + 1):
                 other = 1.0 - probabilities[a] if a == b else probabilities[b]
                 weights = self._scale * probabilities[a] * other
-                block = np.zeros((height, height))
-                block[:p, :p] = self._matrix.gram(weights)
-                if self._intercept:
-                    self._matrix.add_back(weights, block[p, :p])
-                    block[:p, p] = block[p, :p]
-                    block[p, p] = weights.sum()
+                block = self._gram(self._matrix, weights)
                 result[:, a, :, b] = result[:, b, :, a] = block if a == b else -block
         flat: Vector = result.reshape(self.dim, self.dim)
         flat[np.arange(self._weights), np.arange(self._weights)] += self._l2

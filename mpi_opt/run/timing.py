@@ -23,7 +23,7 @@ class Phases:
     write: float = 0.0
 
 
-_CALLS = ("value", "gradient", "sampled_gradient", "hessian", "hessian_diagonal")
+_CALLS = ("value", "gradient", "sampled_gradient", "hessian", "hessian_diagonal", "shared_curvature")
 _MAKERS = ("hvp_at", "value_along")
 """Methods that return a function to be called, and timed, many times."""
 

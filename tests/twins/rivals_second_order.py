@@ -59,12 +59,12 @@ class Objective:
         return np.einsum("jp,jce,jq->pcqe", self.A, W, self.A).reshape(eye.shape) / len(self.y) + self.l2 * eye
 
 
-def trust_region(F, x0, *, steps, forcing, precondition=True):
+def trust_region(F, x0, *, steps, forcing, precondition="diagonal"):
     """TRON. Return the trial points, row t that after iteration t, and how many were rejected."""
     x, radius, trials, rejected = np.array(x0, dtype=float), np.inf, [], 0
     f, g, H = F.f(x), F.g(x), F.H(x)
     for _ in range(steps):
-        M = np.diag(np.diag(H)) if precondition else np.eye(len(x))
+        M = _preconditioner(H, F.classes, precondition)
         s, at_edge = _steihaug(H, g, M, radius, forcing)
         trials.append(x + s)
         predicted = -(g @ s + s @ H @ s / 2)
@@ -93,10 +93,19 @@ def trust_region(F, x0, *, steps, forcing, precondition=True):
     return np.array(trials), rejected
 
 
+def _preconditioner(H, classes, name):
+    if name == "identity":
+        return np.eye(len(H))
+    if name == "diagonal" or not classes:
+        return np.diag(np.diag(H))
+    shared = sum(H[c::classes, c::classes] for c in range(classes)) / classes
+    return np.kron(shared, np.eye(classes))
+
+
 def _steihaug(H, g, M, radius, forcing):
     """Conjugate gradients in the variables of M^(1/2), cut off at the sphere."""
-    root = np.sqrt(np.diag(M))
-    B, b = H / np.outer(root, root), g / root
+    back = np.linalg.inv(np.linalg.cholesky(M)).T
+    B, b = back.T @ H @ back, back.T @ g
     s, r = np.zeros_like(b), -b
     d = r
     for _ in range(max(len(b), 5)):
@@ -106,11 +115,11 @@ def _steihaug(H, g, M, radius, forcing):
         if np.linalg.norm(s + a * d) > radius:
             # |s + tau d| = radius, the positive root
             quadratic = [d @ d, 2 * s @ d, s @ s - radius**2]
-            return (s + np.roots(quadratic).real.max() * d) / root, True
+            return back @ (s + np.roots(quadratic).real.max() * d), True
         s, before = s + a * d, r @ r
         r = r - a * (B @ d)
         d = r + (r @ r) / before * d
-    return s / root, False
+    return back @ s, False
 
 
 def lbfgs(F, x0, *, steps, memory, beta=0.1, ratio=0.25, count=10):

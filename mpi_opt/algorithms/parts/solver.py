@@ -1,7 +1,7 @@
 """The local Newton direction: ``(H_k(w) + mu I) p = g`` by Cholesky, or by preconditioned conjugate gradients."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,29 +17,39 @@ class Solver(Protocol):
         ...
 
 
-def solve_symmetric(h: Vector, g: Vector) -> Vector:
-    """Solve ``h p = g`` for a symmetric ``h`` (used up), raised by a multiple of I until it is positive definite.
+def factor_symmetric(h: Vector) -> Any:
+    """Return the Cholesky factor of a symmetric ``h``, whose diagonal is raised in place until it is positive definite.
 
     Separable shards, absent features without penalty and softmax's own direction make h singular. The raise starts at
-    1e-12 of the mean diagonal and grows tenfold; if nothing helps (h is not finite) the answer is NaN, which whoever
-    steps takes for "no direction".
+    1e-12 of the mean diagonal and grows tenfold; if nothing helps (h is not finite) the answer is ``None``.
     """
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+    from scipy.linalg import LinAlgError, cho_factor
 
     diagonal = np.einsum("ii->i", h)
     original = diagonal.copy()
     mean = float(original.mean()) if original.size else 0.0
     if not np.isfinite(mean):
-        return np.full_like(g, np.nan)
+        return None
     raised = 0.0
     for _ in range(16):
         try:
             # The transpose is the same symmetric matrix in LAPACK's order, which saves it a copy.
-            return np.asarray(cho_solve(cho_factor(h.T, lower=True, check_finite=False), g, check_finite=False))
+            return cho_factor(h.T, lower=True, check_finite=False)
         except LinAlgError:
             raised = max(10.0 * raised, 1e-12 * mean, np.finfo(float).tiny)
             diagonal[:] = original + raised
-    return np.full_like(g, np.nan)
+    return None
+
+
+def solve_symmetric(h: Vector, g: Vector) -> Vector:
+    """Solve ``h p = g`` for a symmetric ``h`` (used up), raised as in `factor_symmetric`.
+
+    Where there is no factor the answer is NaN, which whoever steps takes for "no direction".
+    """
+    from scipy.linalg import cho_solve
+
+    factor = factor_symmetric(h)
+    return np.full_like(g, np.nan) if factor is None else np.asarray(cho_solve(factor, g, check_finite=False))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mpi_opt.algorithms.parts.line_search import ROUND_OFF
+from mpi_opt.algorithms.parts.preconditioner import Metric
 from mpi_opt.requests import Request, Sum
 from mpi_opt.types import Vector
 
@@ -79,7 +80,7 @@ Search = Generator[Request, Any, Trial]
 
 
 def conjugate_gradients(
-    product: Callable[[Vector], Vector], weight: float, g: Vector, m: Vector, radius: float, forcing: float
+    product: Callable[[Vector], Vector], weight: float, g: Vector, metric: Metric, radius: float, forcing: float
 ) -> Search:
     """Solve ``min g.s + s.Hs / 2`` over ``s.Ms <= radius^2`` to a relative residual; every node finds the same s.
 
@@ -89,15 +90,17 @@ def conjugate_gradients(
         v -> H_k v of this node.
     weight : float
         N_k / N; H is the sum of weight times H_k over nodes.
-    g, m : ndarray, shape (d,)
-        Global gradient, and the diagonal of M, positive.
+    g : ndarray, shape (d,)
+        Global gradient.
+    metric : Metric
+        M, which preconditions and measures the region.
     radius : float
         May be infinite.
     forcing : float
         Stop where the residual's norm (that of M^-1) is this share of the gradient's.
     """
     s, r = np.zeros_like(g), -g
-    z = r / m
+    z = metric.solve(r)
     v = z.copy()
     rho = float(r @ z)
     enough, at_edge = forcing**2 * rho, False
@@ -108,8 +111,8 @@ def conjugate_gradients(
         hv = total.copy()
         curvature = float(v @ hv)
         a = rho / curvature if curvature > 0 else np.inf
-        mv = m * v
-        room, sv, vv = radius * radius - float(s @ (m * s)), float(s @ mv), float(v @ mv)
+        mv = metric.times(v)
+        room, sv, vv = radius * radius - float(s @ metric.times(s)), float(s @ mv), float(v @ mv)
         at_edge = a * (2.0 * sv + a * vv) > room
         if at_edge:
             a = room / (sv + np.sqrt(sv**2 + vv * max(room, 0.0)))
@@ -119,9 +122,9 @@ def conjugate_gradients(
         r -= a * hv
         if at_edge:
             break
-        np.divide(r, m, out=z)
+        z = metric.solve(r)
         rho, before = float(r @ z), rho
         v *= rho / before
         v += z
     slope = float(g @ s)
-    return Trial(s, slope, -0.5 * (slope - float(s @ r)), float(np.sqrt(s @ (m * s))), at_edge)
+    return Trial(s, slope, -0.5 * (slope - float(s @ r)), float(np.sqrt(s @ metric.times(s))), at_edge)
