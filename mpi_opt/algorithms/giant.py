@@ -10,6 +10,7 @@
 | alpha      | ``a``      |        | first candidate that passes Armijo's test on the GLOBAL loss     |
 
 An iteration is two rounds (gradient with loss; directions) and a short one (the losses at all candidates, one message).
+As a finish of LocalNewton the first gradient has come with the local rounds.
 
 Deviations: means are weighted by rows; damping and averaging by support serve shards that lack features; where no
 candidate passes the model stays, and the method says so instead of taking the smallest.
@@ -40,8 +41,8 @@ class State:
         Iterations so far.
     w : ndarray, shape (d,)
         Iterate.
-    good, good_loss : ndarray or None, and float
-        Where to go back to if w turns out worse: after a take-over only.
+    g, loss : ndarray or None, and float
+        Global gradient and loss at w, where they are known already: after a take-over only.
     holders : Holders or None
         For averaging by support.
     mu : float
@@ -50,8 +51,8 @@ class State:
 
     t: int
     w: Vector
-    good: Vector | None
-    good_loss: float
+    g: Vector | None
+    loss: float
     holders: Holders | None
     mu: float
 
@@ -85,34 +86,32 @@ class Giant:
         """Every iteration sees the whole shard."""
         return
 
-    @property
-    def after_first_round(self) -> bool:
-        """As a finish: takes over when L has come down to 1."""
-        return False
-
     def init(self, problem: SecondOrder, x0: Vector) -> State:
         """Return the state before the first iteration."""
-        return self.take_over(problem, x0.copy(), None, np.inf)
+        return self._at(problem, x0.copy(), None, np.inf)
 
-    def take_over(self, problem: SecondOrder, w: Vector, good: Vector | None, good_loss: float) -> State:
-        """Return the state that starts at ``w``, and goes back to ``good`` if w is worse."""
+    def start_at(self, problem: SecondOrder, w: Vector, loss: float, g: Vector) -> State:
+        """Return the state at a point whose global loss and gradient are known: a round less to the first step."""
+        return self._at(problem, w, g, loss)
+
+    def _at(self, problem: SecondOrder, w: Vector, g: Vector | None, loss: float) -> State:
         holders = Holders(problem.rows * problem.support()) if self.by_support else None
-        return State(0, w, good, good_loss, holders, damping_of(self.damping, problem))
+        return State(0, w, g, loss, holders, damping_of(self.damping, problem))
 
     def step(self, state: State, problem: SecondOrder, node: Node) -> Steps:
         """Take one iteration."""
         w, n_k = state.w, problem.rows
-        total = yield Sum(np.concatenate([n_k * problem.gradient(w), [n_k * problem.value(w), n_k]]))
-        total = total / total[-1]
-        g, loss = total[:-2], float(total[-2])
-        if state.good is not None and not loss <= state.good_loss:
-            return replace(state, t=state.t + 1, w=state.good, good=None), Info(synced=True, fired=True)
+        g, loss = state.g, state.loss
+        if g is None:
+            total = yield Sum(np.concatenate([n_k * problem.gradient(w), [n_k * problem.value(w), n_k]]))
+            total = total / total[-1]
+            g, loss = total[:-2], float(total[-2])
         ended = self.tolerance.reached(g)
         if ended:
             return replace(state, t=state.t + 1), Info(synced=True, fired=True, ended=ended)
         p_k = self.solver.direction(problem, w, g, state.mu) if n_k else np.zeros_like(g)
         p, _, holders = yield from average(p_k, np.empty(0), n_k, state.holders, g)
-        state = replace(state, t=state.t + 1, good=None, holders=holders)
+        state = replace(state, t=state.t + 1, g=None, holders=holders)
         slope = float(p @ g)
         if not slope > 0:
             return state, Info(synced=True, fired=True, ended=self.tolerance.stalled(g, "no descent direction"))

@@ -13,9 +13,11 @@ Plain form: L local steps, then the mean weighted by rows. It ends in a ball rou
 small shards later rounds can be worse than the first: that is the paper's own statement.
 
 Adaptive form: the local loss at the last average rides with the model in one (d+1)-vector, so the global loss is known
-one round later at no cost. A round that raised it is rejected; L falls by one when the relative decrease falls under
-``enough``, and after a rejection. Then the ``finish`` takes over: at L = 1 for GIANT, after the first accepted round
-for the Newton methods (its loss check rides in the finish's first sum).
+one round later at no cost. A round that raised it is rejected. L falls with the relative decrease of the global loss,
+``L <= ceil(L_0 decrease / enough)``, and by one after a rejection. Then the ``finish`` takes over: Newton methods after
+the first judged round, at the new average (its loss check rides in their first sum); GIANT once L has come down to 1 or
+a round was rejected, at the last good point, whose global gradient rode along (2d+1 numbers), so that its first
+iteration is one round.
 
 Deviations, all of them options: the paper leaves open the bound on the decrease, whether a worse round is rejected, and
 the candidates of the line search; damping of the direction's Hessian and averaging by support serve shards that lack
@@ -23,9 +25,10 @@ features; where most rows lie in shards of one class the local rounds are left o
 pull the average far off.
 """
 
+import math
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -40,15 +43,10 @@ from mpi_opt.types import Vector
 
 
 class Finish(Protocol):
-    """A method that can take over at a point it did not choose."""
+    """A method that can go on from where the local rounds end: `FromAverage` or `FromKnown` beside this."""
 
-    @property
-    def after_first_round(self) -> bool:
-        """Whether to take over after the first accepted round (else when L has come down to 1)."""
-        ...
-
-    def take_over(self, problem: SecondOrder, w: Vector, good: Vector, good_loss: float) -> Any:
-        """Return the state that starts at ``w``, and goes back to ``good`` (loss ``good_loss``) if w is worse."""
+    def init(self, problem: SecondOrder, x0: Vector) -> Any:
+        """Return the state at a point of which nothing is known."""
         ...
 
     def step(self, state: Any, problem: SecondOrder, node: Node) -> Steps:
@@ -57,6 +55,24 @@ class Finish(Protocol):
 
     def model(self, state: Any) -> Vector:
         """See `algorithms.base.Algorithm`."""
+        ...
+
+
+@runtime_checkable
+class FromAverage(Finish, Protocol):
+    """Takes over at the average of the first judged round."""
+
+    def take_over(self, problem: SecondOrder, w: Vector, good: Vector | None, good_loss: float) -> Any:
+        """Return the state that starts at ``w``, and goes back to ``good`` (loss ``good_loss``) if w is worse."""
+        ...
+
+
+@runtime_checkable
+class FromKnown(Finish, Protocol):
+    """Takes over at the last good point, of which loss and gradient are known."""
+
+    def start_at(self, problem: SecondOrder, w: Vector, loss: float, g: Vector) -> Any:
+        """Return the state that starts at ``w``."""
         ...
 
 
@@ -70,8 +86,8 @@ class State:
         Rounds so far.
     w : ndarray, shape (d,)
         The last average; its global loss is not known yet.
-    good, good_loss : ndarray and float
-        The last average whose loss is known and was accepted.
+    good, good_loss, good_g : ndarray, float, ndarray or None
+        The last average whose loss is known and was accepted; its gradient, where the finish wants it.
     length : int
         L; 0 once the local rounds are over.
     holders : Holders or None
@@ -86,6 +102,7 @@ class State:
     w: Vector
     good: Vector
     good_loss: float
+    good_g: Vector | None
     length: int
     holders: Holders | None
     mu: float
@@ -133,7 +150,8 @@ class LocalNewton:
     def init(self, problem: SecondOrder, x0: Vector) -> State:
         """Return the state before the first round."""
         holders = Holders(problem.rows * problem.support()) if self.by_support else None
-        return State(0, x0.copy(), x0.copy(), np.inf, self.local_steps, holders, damping_of(self.damping, problem))
+        mu = damping_of(self.damping, problem)
+        return State(0, x0.copy(), x0.copy(), np.inf, None, self.local_steps, holders, mu)
 
     def step(self, state: State, problem: SecondOrder, node: Node) -> Steps:
         """Take one round: of local steps, or of the finish."""
@@ -145,36 +163,42 @@ class LocalNewton:
         return (yield from self._local_round(state, problem))
 
     def _local_round(self, state: State, problem: SecondOrder) -> Steps:
-        w_k, loss = self._local_steps(state, problem)
-        w, riders, holders = yield from average(w_k, np.array([loss]), problem.rows, state.holders, state.w)
+        w_k, loss, g = self._local_steps(state, problem)
+        riders = (
+            np.concatenate([[loss], g]) if self.adaptive and isinstance(self.finish, FromKnown) else np.array([loss])
+        )
+        w, riders, holders = yield from average(w_k, riders, problem.rows, state.holders, state.w)
         state = replace(state, t=state.t + 1, holders=holders)
         info = Info(synced=True, fired=True, diverged=not np.isfinite(w @ w))
         if not self.adaptive:
             return replace(state, w=w, good=state.w, good_loss=float(riders[0])), info
-        return self._judge(state, w, float(riders[0]), problem), info
+        return self._judge(state, w, float(riders[0]), riders[1:], problem), info
 
-    def _judge(self, state: State, w: Vector, loss: float, problem: SecondOrder) -> State:
-        """Accept or reject the average ``state.w``, whose global loss is ``loss``; ``w`` was computed from it."""
-        if not loss <= state.good_loss:
-            length, state = state.length - 1, replace(state, w=state.good)
+    def _judge(self, state: State, w: Vector, loss: float, g: Vector, problem: SecondOrder) -> State:
+        """Accept or reject the average ``state.w``, whose global loss and gradient came; ``w`` was computed from it."""
+        length, rejected = state.length, not loss <= state.good_loss
+        if rejected:
+            state, length = replace(state, w=state.good), length - 1
         else:
-            fell = (state.good_loss - loss) / max(abs(state.good_loss), np.finfo(float).tiny)
-            length = state.length - (fell < self.enough)
-            state = replace(state, w=w, good=state.w, good_loss=loss)
-        over = length < 2 if self.finish is None or not self.finish.after_first_round else True
-        if self.finish is not None and over:
-            finish = self.finish.take_over(problem, state.w, state.good, state.good_loss)
+            if np.isfinite(state.good_loss):
+                fell = (state.good_loss - loss) / max(abs(state.good_loss), np.finfo(float).tiny)
+                length = min(length, math.ceil(self.local_steps * fell / self.enough))
+            state = replace(state, w=w, good=state.w, good_loss=loss, good_g=g if g.size else None)
+        if isinstance(self.finish, FromAverage):
+            return replace(state, length=0, finish=self.finish.take_over(problem, state.w, state.good, state.good_loss))
+        if isinstance(self.finish, FromKnown) and state.good_g is not None and (rejected or length < 2):
+            finish = self.finish.start_at(problem, state.good, state.good_loss, state.good_g)
             return replace(state, length=0, finish=finish)
         return replace(state, length=max(length, 1))
 
-    def _local_steps(self, state: State, problem: SecondOrder) -> tuple[Vector, float]:
-        """Return the local model after L Newton steps from the last average, and the local loss there."""
+    def _local_steps(self, state: State, problem: SecondOrder) -> tuple[Vector, float, Vector]:
+        """Return the local model after L Newton steps from the last average; the local loss and gradient there."""
         w_k, base = state.w.copy(), problem.value(state.w)
-        first = base
+        first, first_g = base, problem.gradient(w_k)
         if not problem.rows:
-            return w_k, first
+            return w_k, first, first_g
+        g = first_g
         for _ in range(state.length):
-            g = problem.gradient(w_k)
             p = self.solver.direction(problem, w_k, g, state.mu)
             value = problem.value_along(w_k, p)
             a = self.search.search(lambda a, value=value: value(-a), base, float(p @ g))  # type: ignore[misc]
@@ -182,15 +206,15 @@ class LocalNewton:
                 break  # at the shard's own optimum, or no direction: what was reached counts
             w_k -= a * p
             base = value(-a)
-        return w_k, first
+            g = problem.gradient(w_k)
+        return w_k, first, first_g
 
     def _leave_out_one_class_shards(self, state: State, problem: SecondOrder) -> Generator[Request, Any, State]:
         """Hand over at once where most rows lie in shards of one class."""
         counts = np.array([float(problem.rows), 0.0 if problem.varied else float(problem.rows)])
         total = yield Sum(counts, short=True)
         if self.finish is not None and total[1] > 0.5 * total[0]:
-            finish = self.finish.take_over(problem, state.w, state.w, np.inf)
-            return replace(state, length=0, finish=finish)
+            return replace(state, length=0, finish=self.finish.init(problem, state.w))
         return state
 
     def settle(self, state: State, problem: SecondOrder, node: Node) -> Steps:

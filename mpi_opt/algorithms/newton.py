@@ -78,11 +78,6 @@ class Newton:
         """Every round sees the whole shard."""
         return
 
-    @property
-    def after_first_round(self) -> bool:
-        """As a finish: takes over after the first accepted round."""
-        return True
-
     def init(self, problem: SecondOrder, x0: Vector) -> State:
         """Return the state before the first round."""
         return self.take_over(problem, x0.copy(), None, np.inf)

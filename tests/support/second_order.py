@@ -61,8 +61,8 @@ def _local(L=3, mu=0.0, by_support=True, **case):
 
 
 def _giant(mu=0.0, by_support=True):
-    def run(twin, *start):
-        return twin.giant(*start, mu=mu, by_support=by_support, tolerance=TOLERANCE)
+    def run(twin, *start, known=None):
+        return twin.giant(*start, known=known, mu=mu, by_support=by_support, tolerance=TOLERANCE)
 
     return Giant(damping=mu, by_support=by_support, **_EXACT, **_ENDS), run
 

@@ -101,11 +101,13 @@ def local_newton(shards, w, *, L=3, mu=0.0, by_support=True):
 
 
 def adaptive(shards, w, *, L=3, mu=0.0, by_support=True, bound=0.01, finish=None, at_once=False):
-    """Lower L as progress slows, reject rounds that raised F, then ``finish(w, good, loss)``; ``at_once``: after one.
+    """Lower L as progress slows, reject rounds that raised F, then finish.
 
-    Accepting or rejecting is about the point the round STARTED from, whose loss arrives with the round.
+    Accepting or rejecting is about the point the round STARTED from, whose loss arrives with the round. ``at_once``:
+    ``finish(w, good, loss)`` after the first round, at the new average. Else ``finish(good)`` with loss and gradient known,
+    at the last good point, after a rejection or once L is 1.
     """
-    first = 0
+    most, first = L, 0
     if finish:
         first = 1
         N = sum(s.rows for s in shards)
@@ -117,40 +119,40 @@ def adaptive(shards, w, *, L=3, mu=0.0, by_support=True, bound=0.01, finish=None
         here = loss(shards, w)
         average, lengths = local_round(shards, w, L, mu, by_support)
         if good is None or here <= good_loss:
-            if good is not None and (good_loss - here) / abs(good_loss) < bound:
-                L -= 1
+            if good is not None:
+                L = min(L, int(np.ceil(most * (good_loss - here) / abs(good_loss) / bound)))
             good, good_loss, w, event = w, here, average, "accepted"
         else:
             w, event = good, "rejected"
             L -= 1
-        if finish is None:
+        over = finish is not None and (at_once or event == "rejected" or L < 2)
+        if not over:
             L = max(L, 1)
-        over = finish is not None and (at_once or L < 2)
+        elif not at_once:
+            w = good
         yield Step(w, event, 1, first, L, lengths)
         first = 0
         if over:
-            yield from finish(w, good, good_loss)
+            yield from (
+                finish(w, good, good_loss) if at_once else finish(good, known=(good_loss, gradient(shards, good)))
+            )
             return
 
 
-def giant(shards, w, good=None, good_loss=None, *, mu=0.0, by_support=True, tolerance=0.0):
+def giant(shards, w, *, known=None, mu=0.0, by_support=True, tolerance=0.0):
     while True:
-        here, g = loss(shards, w), gradient(shards, w)
-        if good is not None and here > good_loss:
-            w, good = good, None
-            yield Step(w, "back", 1)
-            continue
-        good = None
+        here, g = (loss(shards, w), gradient(shards, w)) if known is None else known
+        asked, known = int(known is None), None
         if np.linalg.norm(g) <= tolerance:
-            yield Step(w, "converged", 1)
+            yield Step(w, "converged", asked)
             return
         p = mean(shards, [direction(s, w, g, mu) if s.rows else g for s in shards], by_support, g)
         a = search(partial(loss, shards), w, p, p @ g)
         if a is None:
-            yield Step(w, "ended", 2, 1)
+            yield Step(w, "ended", asked + 1, 1)
             return
         w = w - a * p
-        yield Step(w, "step" if a == 1 else "shortened", 2, 1, lengths=(a,))
+        yield Step(w, "step" if a == 1 else "shortened", asked + 1, 1, lengths=(a,))
 
 
 def newton(shards, w, good=None, good_loss=None, *, tolerance=0.0, hessian_every=1):
