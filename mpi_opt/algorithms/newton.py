@@ -15,6 +15,7 @@ instead of d^2/2.
 """
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -73,6 +74,8 @@ class Newton:
     search: Backtracking = field(default_factory=Backtracking)
     hessian_every: int = 1
 
+    needs: ClassVar[tuple[str, ...]] = ("gradient", "value", "value_along", "hessian")
+
     @property
     def batch(self) -> None:
         """Every round sees the whole shard."""
@@ -86,6 +89,8 @@ class Newton:
         """Return the state that starts at ``w``, and searches between it and ``good`` if w is worse."""
         if good is None or not np.isfinite(good_loss):
             return State(0, w, None, np.inf, np.zeros_like(w), 0.0)
+        if not np.isfinite(w).all():  # between a point and no point nothing can be searched
+            return State(0, good, None, np.inf, np.zeros_like(w), 0.0)
         return State(0, w, good, good_loss, good - w, 0.0)
 
     def step(self, state: State, problem: SecondOrder, node: Node) -> Steps:

@@ -22,6 +22,9 @@ def factor_symmetric(h: Vector) -> Any:
 
     Separable shards, absent features without penalty and softmax's own direction make h singular. The raise starts at
     1e-12 of the mean diagonal and grows tenfold; if nothing helps (h is not finite) the answer is ``None``.
+
+    A pivot that is rounding of its diagonal entry counts as 0: whether it comes out positive is chance, and dividing by
+    it would move the model far along a direction in which the loss does not change.
     """
     from scipy.linalg import LinAlgError, cho_factor
 
@@ -30,14 +33,17 @@ def factor_symmetric(h: Vector) -> Any:
     mean = float(original.mean()) if original.size else 0.0
     if not np.isfinite(mean):
         return None
-    raised = 0.0
+    raised, rounding = 0.0, h.shape[0] * np.finfo(float).eps
     for _ in range(16):
         try:
             # The transpose is the same symmetric matrix in LAPACK's order, which saves it a copy.
-            return cho_factor(h.T, lower=True, check_finite=False)
+            factor = cho_factor(h.T, lower=True, check_finite=False)
+            if np.all(np.square(np.einsum("ii->i", factor[0])) > rounding * diagonal):
+                return factor
         except LinAlgError:
-            raised = max(10.0 * raised, 1e-12 * mean, np.finfo(float).tiny)
-            diagonal[:] = original + raised
+            pass
+        raised = max(10.0 * raised, 1e-12 * mean, np.finfo(float).tiny)
+        diagonal[:] = original + raised
     return None
 
 
@@ -80,12 +86,13 @@ class ConjugateGradients:
     most: int = 250
 
     def direction(self, problem: SecondOrder, w: Vector, g: Vector, mu: float) -> Vector:
-        """See `Solver`. Negative curvature (rounding; the problems are convex) ends with what was found so far."""
+        """See `Solver`. Where curvature is lost in rounding (H singular) it ends with what was found so far."""
         product = problem.hvp_at(w)
         diagonal = problem.hessian_diagonal(w)
         diagonal += mu
-        # Coordinates without curvature keep their gradient's scale.
-        inverse = np.divide(1.0, diagonal, out=np.ones_like(diagonal), where=diagonal > 0)
+        diagonal[diagonal <= 0] = 1.0  # coordinates without curvature keep their gradient's scale
+        inverse = 1.0 / diagonal
+        rounding = g.size * np.finfo(float).eps
         p = np.zeros_like(g)
         r = g.copy()
         z = inverse * r
@@ -99,7 +106,7 @@ class ConjugateGradients:
             if mu:
                 hs += mu * s
             curvature = float(s @ hs)
-            if not curvature > 0:
+            if not curvature > rounding * float(np.einsum("i,i,i", s, s, diagonal)):
                 break
             a = rho / curvature
             p += a * s
