@@ -4,6 +4,7 @@ Set-up happens on all processes together. Whatever can fail on one process alone
 the error is everybody's and nobody waits.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from mpi_opt.algorithms.base import Algorithm, Node
+from mpi_opt.algorithms.base import Algorithm, Node, check_needs
 from mpi_opt.algorithms.parts.convergence import Tolerance
 from mpi_opt.algorithms.registry import EXCHANGES, NEWTON, SGD, NewtonSettings, SgdSettings
 from mpi_opt.compression.base import Codec, Compressor
@@ -152,6 +153,8 @@ def build(
         job, found = _with_finish(job, info, dim, nodes, measure)
         notes.extend(found)
     algorithm = _algorithm(job, None if compressor is None else TimedCompressor(compressor, phases))
+    for problem in means:
+        check_needs(algorithm, problem)
     scratch = (np.empty(dim), np.empty(dim))
     return Built(
         job=job,
@@ -255,13 +258,16 @@ def _with_consensus_rate(
     from mpi_opt.topology.consensus_rate import consensus_rate
 
     found, error = None, None
+    began = time.perf_counter()
     if collectives.rank == 0:
         try:
             found = consensus_rate(mixing, compressor, dim, job.seed)
         except Exception as failed:
             error = failed
     collectives.check(error)
-    rate, reason = collectives.broadcast(None if found is None else (found.gamma, found.reason))
+    rate, reason = collectives.broadcast(
+        None if found is None else (found.gamma, f"{found.reason}; found in {time.perf_counter() - began:.1f} s")
+    )
     algorithm = msgspec.structs.replace(job.algorithm, consensus_rate=rate)
     return msgspec.structs.replace(job, algorithm=algorithm), (reason,)
 

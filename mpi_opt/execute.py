@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from mpi_opt import launch
 from mpi_opt.build import Built, build
 from mpi_opt.errors import EXIT_DONE, DivergedError, MpiOptError
+from mpi_opt.info import Place, warnings
 from mpi_opt.job import METHODS, Job, to_toml
 from mpi_opt.metrics.attributes import run_attributes
 from mpi_opt.metrics.evaluate import Evaluator
@@ -55,12 +57,7 @@ def run_job(job: Job, *, out: Path | None, overwrite: bool, command: Sequence[st
         mine = built.neighbours()[comm.rank]
         return mpi.MpiNetwork(comm, mine, built.codec, ordered=job.network.reductions == "ordered")
 
-    warning = None
-    hosts = collectives.gather((os.uname().nodename, sorted(launch.own_cores())))
-    if comm.rank == 0:
-        here = [cores for host, cores in hosts if host == hosts[0][0]]
-        warning = launch.thread_warning(len(here), 1, len(set().union(*here)))
-    notes = (warning,) if warning else ()
+    notes = warnings(collectives.gather(Place(socket.gethostname(), launch.own_cores(), 1)))
     measure = lambda: NetworkProfile(*mpi.probe_world())  # noqa: E731
     return _train(
         job, collectives, comm.size, (comm.rank,), connect, measure, mpi.library(), notes, out, overwrite, command
@@ -114,7 +111,7 @@ def _train(
         outcome = run(_plan(built, network, rules, recorders, shown))
         reason = ("diverged: " if outcome.diverged else "done: ") + outcome.reason
         first = local[0] == 0
-        for index, (recorder, model) in enumerate(zip(recorders, outcome.models, strict=True)):
+        for index, (recorder, model) in enumerate(zip(recorders, outcome.iterates, strict=True)):
             average = outcome.average if first and index == 0 else None
             recorder.final(model, average, reason=reason)
         summary = lines(outcome, totals(network, outcome), nodes)
@@ -154,6 +151,9 @@ def _recorders(
                 threads=1,
                 command=command,
                 started=started,
+                graph="" if built.mixing is None else built.mixing.graph.name,
+                spectral_gap=np.nan if built.mixing is None else built.mixing.spectral_gap,
+                consensus_rate=np.nan if built.mixing is None else float(job.algorithm.consensus_rate),
             )
             path = folder / "metrics" / f"rank_{i:05d}.h5"
             average = i == 0 and _averages(job)
@@ -200,35 +200,42 @@ def _averages(job: Job) -> bool:
 
 
 def _conclude(built: Built, outcome: Outcome, folder: Path, library: str) -> Exception | None:
-    """Write the model and the joined metrics; return what went wrong."""
+    """Write the model, then join the metrics; return what went wrong. The model first: it is what the run was for."""
+    failures: list[Exception] = []
+    for write in (_write_model, lambda *_: join(folder)):
+        try:
+            write(built, outcome, folder, library)
+        except (MpiOptError, OSError) as failed:
+            failures.append(failed)
+    if len(failures) > 1:
+        return type(failures[0])(f"{failures[0]}; and {failures[1]}")
+    return failures[0] if failures else None
+
+
+def _write_model(built: Built, outcome: Outcome, folder: Path, library: str) -> None:
+    if outcome.diverged:
+        return
     job, info = built.job, built.loaded.info
-    try:
-        join(folder)
-        if not outcome.diverged:
-            model = outcome.models[0] if outcome.average is None else outcome.average
-            save_model(
-                folder / "model.h5",
-                model,
-                loss=job.problem.loss,
-                labels=info.labels,
-                features=info.features,
-                intercept=job.data.intercept,
-                index_base=info.index_base,
-                l2=built.l2,
-                job=to_toml(job),
-                provenance={
-                    "data": info.name,
-                    "rows": info.rows,
-                    "nodes": built.nodes[0].count,
-                    "output": job.algorithm.output,
-                    "steps": outcome.steps,
-                    "reason": outcome.reason,
-                    "mpi_library": library,
-                },
-            )
-    except (MpiOptError, OSError) as failed:
-        return failed
-    return None
+    save_model(
+        folder / "model.h5",
+        outcome.models[0] if outcome.average is None else outcome.average,
+        loss=job.problem.loss,
+        labels=info.labels,
+        features=info.features,
+        intercept=job.data.intercept,
+        index_base=info.index_base,
+        l2=built.l2,
+        job=to_toml(job),
+        provenance={
+            "data": info.name,
+            "rows": info.rows,
+            "nodes": built.nodes[0].count,
+            "output": job.algorithm.output if _averages(job) or job.algorithm.output == "local" else "common",
+            "steps": outcome.steps,
+            "reason": outcome.reason,
+            "mpi_library": library,
+        },
+    )
 
 
 def _allow_open_files(nodes: int) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mpi_opt.algorithms.base import Algorithm, Node
+from mpi_opt.algorithms.base import Algorithm, Node, check_needs
 from mpi_opt.compression.base import Codec
 from mpi_opt.draws import Batches
 from mpi_opt.errors import DivergedError, JobError
 from mpi_opt.network.base import Network, Traffic
+from mpi_opt.network.collectives import Collectives, Solo
 from mpi_opt.problems.base import Problem
 from mpi_opt.run.loop import Plan, run
 from mpi_opt.run.stop import StopRules
@@ -101,15 +102,18 @@ def minimize(
     JobError
         An argument does not fit: names it and what is allowed.
     """
-    if steps < 1 or every < 1:
-        raise JobError(f"minimize: steps = {steps}, every = {every}; allowed: at least 1")
-    start = np.zeros(problem.dim) if x0 is None else np.array(x0, dtype=np.float64)
-    if start.shape != (problem.dim,):
-        raise JobError(f"minimize: x0 has shape {start.shape}; allowed: ({problem.dim},)")
-    nodes, protected = (1, nullcontext()) if comm is None else _over(comm)
+    nodes, protected, collectives = (1, nullcontext(), Solo()) if comm is None else _over(comm)
     with protected:
-        params = {} if isinstance(graph, str) else {"edges": [list(edge) for edge in graph]}
-        mixing = make_mixing(make_graph(graph if isinstance(graph, str) else "edges", nodes, params, seed), weights)
+        error, start, mixing = None, np.zeros(0), None
+        try:
+            start = _start(problem, algorithm, steps, every, x0)
+            params = {} if isinstance(graph, str) else {"edges": [list(edge) for edge in graph]}
+            mixing = make_mixing(make_graph(graph if isinstance(graph, str) else "edges", nodes, params, seed), weights)
+        except JobError as wrong:
+            error = wrong
+        collectives.check(error)
+        assert mixing is not None
+        _check_alike(collectives, dim=problem.dim, steps=steps, every=every, seed=seed, x0=start.tobytes())
         compressor = getattr(algorithm, "compressor", None)
         network = _connect(comm, mixing, None if compressor is None else compressor.codec(problem.dim, seed))
         (index,) = network.local
@@ -139,9 +143,9 @@ def minimize(
         outcome = run(plan)
         network.close()
     if outcome.diverged:
-        error = DivergedError(outcome.reason)
-        error.everywhere = True
-        raise error
+        diverged = DivergedError(outcome.reason)
+        diverged.everywhere = True
+        raise diverged
     own = outcome.models[0]
     return Result(
         x=own,
@@ -154,10 +158,34 @@ def minimize(
     )
 
 
-def _over(comm: Any) -> tuple[int, AbstractContextManager[None]]:
-    from mpi_opt.network.mpi import ending_all
+def _start(problem: Problem, algorithm: Algorithm, steps: int, every: int, x0: Vector | None) -> Vector:
+    """Check the arguments and return the start."""
+    if steps < 1 or every < 1:
+        raise JobError(f"minimize: steps = {steps}, every = {every}; allowed: at least 1")
+    check_needs(algorithm, problem)
+    start = np.zeros(problem.dim) if x0 is None else np.array(x0, dtype=np.float64)
+    if start.shape != (problem.dim,):
+        raise JobError(f"minimize: x0 has shape {start.shape}; allowed: ({problem.dim},)")
+    return start
 
-    return comm.size, ending_all(comm)
+
+def _check_alike(collectives: Collectives, **values: Any) -> None:
+    """Raise everywhere if ranks were given different arguments: they would wait for each other for ever."""
+    for name, theirs in ((name, collectives.gather(value)) for name, value in values.items()):
+        odd = next((rank for rank, value in enumerate(theirs) if value != theirs[0]), None)
+        if odd is not None:
+            shown = "" if name == "x0" else f" ({theirs[0]} and {theirs[odd]})"
+            error = JobError(
+                f"minimize: {name} differs between ranks 0 and {odd}{shown}; allowed: the same on all ranks"
+            )
+            error.everywhere = True
+            raise error
+
+
+def _over(comm: Any) -> tuple[int, AbstractContextManager[None], Collectives]:
+    from mpi_opt.network.mpi import collectives_of, ending_all
+
+    return comm.size, ending_all(comm), collectives_of(comm)
 
 
 def _connect(comm: Any, mixing: Mixing, codec: Codec | None) -> Network:

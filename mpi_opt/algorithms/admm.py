@@ -26,6 +26,7 @@ share of the mean curvature at the start, summed in a short round, so that it do
 """
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -82,6 +83,8 @@ class ADMM:
     pull: float = 0.01
     balance: float = 10.0
     factor: float = 2.0
+
+    needs: ClassVar[tuple[str, ...]] = ("gradient", "value", "value_along", "hessian", "hessian_diagonal", "hvp_at")
 
     @property
     def batch(self) -> None:

@@ -11,10 +11,11 @@ Deviations: none. The reference point of every communication count: one dense ve
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from mpi_opt.algorithms.base import Info, Node
+from mpi_opt.algorithms.base import Info, Node, check_counts, check_range
 from mpi_opt.algorithms.parts.descent import descend, local_gradient
 from mpi_opt.problems.base import Problem
 from mpi_opt.requests import Average, Steps
@@ -47,6 +48,12 @@ class AllreduceSGD:
     step_size: Callable[[int], float]
     batch: int | None = None
     beta: float = 0.0
+
+    needs: ClassVar[tuple[str, ...]] = ("sampled_gradient",)
+
+    def __post_init__(self) -> None:
+        check_counts(batch=self.batch)
+        check_range("beta", self.beta, "at least 0 and below 1", 0 <= self.beta < 1)
 
     def init(self, problem: Problem, x0: Vector) -> State:
         """Return the state before step 0."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from mpi_opt.draws import Batches
+from mpi_opt.errors import JobError
 from mpi_opt.requests import Steps
 from mpi_opt.types import Vector
 
@@ -63,6 +64,11 @@ class Algorithm(Protocol):
     """
 
     @property
+    def needs(self) -> tuple[str, ...]:
+        """Methods of the problem that the algorithm calls, checked before it starts."""
+        ...
+
+    @property
     def batch(self) -> int | None:
         """Rows a node and step; ``None`` for the whole shard."""
         ...
@@ -82,3 +88,36 @@ class Algorithm(Protocol):
     def model(self, state: Any) -> Vector:
         """Return the node's current model, shape ``(d,)``: a view, to be copied by whoever keeps it."""
         ...
+
+
+def check_needs(algorithm: Algorithm, problem: Any) -> None:
+    """Check, before anything starts, that the problem offers what the algorithm declares under ``needs``.
+
+    Raises
+    ------
+    JobError
+        Names the algorithm, the problem and what is missing.
+    """
+    missing = [name for name in algorithm.needs if not hasattr(problem, name)]
+    if missing:
+        who, what = type(algorithm).__name__, type(problem).__name__
+        raise JobError(f"{who} needs {', '.join(missing)} of a problem; {what} lacks it (see mpi_opt.problems.base)")
+
+
+def check_counts(**values: int | None) -> None:
+    """Check hyper-parameters that count something: integers of at least 1, or ``None``.
+
+    Raises
+    ------
+    JobError
+        Names the parameter, its value and what is allowed.
+    """
+    for name, value in values.items():
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise JobError(f"{name} = {value!r}; allowed: an integer of at least 1")
+
+
+def check_range(name: str, value: float, allowed: str, fits: bool) -> None:
+    """Raise a JobError naming the parameter, its value and what is allowed, unless it fits."""
+    if not fits:
+        raise JobError(f"{name} = {value!r}; allowed: {allowed}")

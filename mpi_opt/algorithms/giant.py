@@ -17,6 +17,7 @@ candidate passes the model stays, and the method says so instead of taking the s
 """
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -80,6 +81,16 @@ class Giant:
     search: Backtracking = field(default_factory=Backtracking)
     damping: float | None = 0.0
     by_support: bool = True
+
+    needs: ClassVar[tuple[str, ...]] = (
+        "gradient",
+        "value",
+        "value_along",
+        "hessian",
+        "hessian_diagonal",
+        "hvp_at",
+        "support",
+    )
 
     @property
     def batch(self) -> None:

@@ -20,6 +20,7 @@ Optim. 16(1), the approximate Wolfe condition).
 """
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -100,6 +101,8 @@ class LBFGS:
     tolerance: Tolerance = field(default_factory=Tolerance)
     search: Backtracking = field(default_factory=Backtracking)
     memory: int = 10
+
+    needs: ClassVar[tuple[str, ...]] = ("gradient", "value", "value_along")
 
     @property
     def batch(self) -> None:

@@ -28,7 +28,7 @@ pull the average far off.
 import math
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -141,6 +141,17 @@ class LocalNewton:
     damping: float | None = 0.0
     by_support: bool = True
     enough: float = 1e-2
+
+    needs: ClassVar[tuple[str, ...]] = (
+        "gradient",
+        "value",
+        "value_along",
+        "hessian",
+        "hessian_diagonal",
+        "hvp_at",
+        "support",
+        "varied",
+    )
 
     @property
     def batch(self) -> None:

@@ -22,6 +22,7 @@ l2 = 1/N: 110, 47, 25; with LIBLINEAR's M 105, 49, 29; without 105, 66, 36. LIBL
 """
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -99,6 +100,8 @@ class NewtonCG:
     region: TrustRegion = field(default_factory=TrustRegion)
     forcing: float = 0.3
     preconditioner: Preconditioner = field(default_factory=Shared)
+
+    needs: ClassVar[tuple[str, ...]] = ("gradient", "value", "hvp_at", "hessian_diagonal")
 
     @property
     def batch(self) -> None:

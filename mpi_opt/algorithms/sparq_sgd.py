@@ -22,10 +22,11 @@ Presets of this engine: CHOCO-SGD (H = 1, c = 0), D-PSGD (C = identity, c = 0, g
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from mpi_opt.algorithms.base import Info, Node
+from mpi_opt.algorithms.base import Info, Node, check_counts, check_range
 from mpi_opt.algorithms.parts.descent import descend, local_gradient
 from mpi_opt.algorithms.parts.gossip import absorb, pull
 from mpi_opt.algorithms.parts.replicas import Replicas
@@ -94,6 +95,14 @@ class SparqSGD:
     overlap: bool = False
     weighted_offset: float | None = None
     check: bool = False
+
+    needs: ClassVar[tuple[str, ...]] = ("sampled_gradient",)
+
+    def __post_init__(self) -> None:
+        check_counts(sync_every=self.sync_every, batch=self.batch)
+        gamma = self.consensus_rate
+        check_range("consensus_rate", gamma, "above 0 and at most 1", 0 < gamma <= 1)
+        check_range("beta", self.beta, "at least 0 and below 1", 0 <= self.beta < 1)
 
     def init(self, problem: Problem, x0: Vector) -> State:
         """Return the state before step 0: x = x0, xhat = 0."""
@@ -174,3 +183,7 @@ class SparqSGD:
     def model(self, state: State) -> Vector:
         """Return x, or the weighted mean of the iterates where that is the output."""
         return state.x if state.weighted is None or not state.weighted.total else state.weighted.mean
+
+    def iterate(self, state: State) -> Vector:
+        """Return x, whatever the output is."""
+        return state.x

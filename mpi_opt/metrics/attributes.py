@@ -1,6 +1,7 @@
 """Where a result came from: the root attributes of a metrics file."""
 
 import importlib.metadata
+import math
 import platform
 import shlex
 from collections.abc import Sequence
@@ -25,7 +26,10 @@ def run_attributes(
     threads: int,
     command: Sequence[str],
     started: str,
-) -> dict[str, str | int]:
+    graph: str = "",
+    spectral_gap: float = math.nan,
+    consensus_rate: float = math.nan,
+) -> dict[str, str | int | float]:
     """Return the attributes named in ``schema.ATTRIBUTES``; versions and host are those of this process.
 
     Parameters
@@ -44,6 +48,10 @@ def run_attributes(
         The command line's words.
     started : str
         Start of the run, ISO 8601 in UTC, the same text on every node.
+    graph : str, optional
+        Name of the graph; empty for methods that reduce over all nodes.
+    spectral_gap, consensus_rate : float, optional
+        Of the mixing matrix, and gamma as used; NaN where there is none.
     """
     import h5py
 
@@ -64,4 +72,7 @@ def run_attributes(
         "threads": threads,
         "command": shlex.join(command),
         "started": started,
+        "graph": graph,
+        "spectral_gap": spectral_gap,
+        "consensus_rate": consensus_rate,
     }

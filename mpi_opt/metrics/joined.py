@@ -130,7 +130,7 @@ def _read_all(folder: Path) -> list[RankMetrics]:
     paths = sorted((folder / "metrics").glob("rank_*.h5"))
     if not paths:
         raise DataError(f"{folder / 'metrics'}: no rank_*.h5 here")
-    ranks = sorted((read_rank(path) for path in paths), key=lambda rank: int(rank.attributes["node"]))
+    ranks = sorted((read_rank(path, models=False) for path in paths), key=lambda rank: int(rank.attributes["node"]))
     found = [int(rank.attributes["node"]) for rank in ranks]
     first = ranks[0].attributes
     missing = sorted(set(range(int(first["nodes"]))) - set(found))

@@ -49,8 +49,14 @@ class RankMetrics:
         return len(self.series["step"])
 
 
-def read_rank(path: str | os.PathLike[str]) -> RankMetrics:
+def read_rank(path: str | os.PathLike[str], *, models: bool = True) -> RankMetrics:
     """Read ``metrics/rank_*.h5`` up to its last flush.
+
+    Parameters
+    ----------
+    path : path
+    models : bool, optional
+        Read the final vectors too; whoever reads many files may not want to hold them all.
 
     Raises
     ------
@@ -67,8 +73,8 @@ def read_rank(path: str | os.PathLike[str]) -> RankMetrics:
                 attributes=plain_attributes(file),
                 series=_columns(file["series"], rows, path),
                 syncs=_columns(file["syncs"], syncs, path),
-                model=_vector(file, "final/model"),
-                average=_vector(file, "final/average"),
+                model=_vector(file, "final/model") if models else None,
+                average=_vector(file, "final/average") if models else None,
                 status=file["final/status"].asstr()[()],
             )
         except (KeyError, OSError, RuntimeError) as error:

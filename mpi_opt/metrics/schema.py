@@ -101,6 +101,9 @@ ATTRIBUTES: dict[str, str] = {
     "threads": "BLAS threads of the process",
     "command": "command line of the run",
     "started": "start of the run, ISO 8601, UTC",
+    "graph": "name of the graph, empty where all nodes reduce together",
+    "spectral_gap": "1 - max |lambda| of the mixing matrix W beside 1; NaN without a graph",
+    "consensus_rate": "gamma as used; NaN without a graph",
 }
 """Root attributes that a recorder is given; it adds ``format``, ``schema_version`` and ``units`` itself."""
 

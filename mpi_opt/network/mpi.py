@@ -214,6 +214,11 @@ def world() -> MPI.Intracomm:
     return MPI.COMM_WORLD
 
 
+def collectives_of(comm: MPI.Intracomm) -> Processes:
+    """Return the collectives over a communicator, for checks before anything is set up."""
+    return Processes(comm, MPI)
+
+
 def library() -> str:
     """Return the MPI library's own version line."""
     return " ".join(MPI.Get_library_version().splitlines()[0].strip("\x00").split())

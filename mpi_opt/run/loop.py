@@ -90,8 +90,8 @@ class Outcome:
 
     Attributes
     ----------
-    models : list of ndarray, shape (d,)
-        Each local node's own final model (a copy).
+    models, iterates : list of ndarray, shape (d,)
+        Each local node's own final model, and its last iterate where that is another (copies).
     average : ndarray, shape (d,), or None
         Mean over all nodes, where it is the output.
     rows : list of dict
@@ -107,6 +107,7 @@ class Outcome:
     """
 
     models: list[Vector]
+    iterates: list[Vector]
     average: Vector | None
     rows: list[dict[str, float | int]]
     steps: int
@@ -137,14 +138,15 @@ class _Run:
         self.clock = 0.0
         self.began = time.perf_counter()
         self.watch = Watch(plan.rules)
-        self.control = Control(plan.rules)
+        self.control = Control(plan.rules, plan.network.nodes)
+        self.output_rounds = 0
         self.controlled = False
         self.rows: list[dict[str, float | int]] = []
 
     @property
     def rounds(self) -> int:
-        """Communication rounds so far; all nodes take part in all."""
-        return self.plan.network.traffic[0].rounds
+        """Communication rounds so far, in which all nodes take part; the output's average is none of the method's."""
+        return self.plan.network.traffic[0].rounds - self.output_rounds
 
     def to_the_end(self) -> Outcome:
         plan = self.plan
@@ -202,24 +204,39 @@ class _Run:
         return verdict
 
     def _evaluate(self) -> Verdict | None:
-        """Evaluate, record and show, with the clock stopped; return why to stop, if so."""
-        plan = self.plan
+        """Evaluate with the clock stopped; return why to stop, or record the row and go on."""
         verdict = self._control(at_once=True)
+        figures = self._figures()
+        if verdict is None and figures:
+            reason = self.watch.evaluated(figures[0]["objective_average"], figures[0]["gradient_norm"])
+            # Equal numbers, but perhaps computed by processors of two kinds: one of them decides.
+            reason = self.plan.network.collectives.broadcast(reason)
+            verdict = Verdict(reason, diverged=False) if reason else None
+        if verdict is None:
+            self._record(figures)
+        return verdict
+
+    def _figures(self) -> list[dict[str, float]]:
+        """Return the evaluation of the nodes' present models; nothing without an evaluator."""
+        plan = self.plan
         if plan.inspect is not None:
             plan.inspect(self.t, self.states)
         if plan.evaluator is None:
-            return verdict
+            return []
         began = time.perf_counter()
-        models = [plan.algorithm.model(state) for state in self.states]
-        figures = plan.evaluator.evaluate(models, self.t)
+        figures = plan.evaluator.evaluate([plan.algorithm.model(state) for state in self.states], self.t)
         for phase in plan.phases:
             phase.evaluate += time.perf_counter() - began
+        return figures
+
+    def _record(self, figures: Sequence[Mapping[str, float]]) -> None:
+        """Hand the rows of an evaluation to the recorders and show the first."""
+        plan = self.plan
         self.rows = [self._row(index, row) for index, row in enumerate(figures)]
         for recorder, row in zip(plan.recorders, self.rows, strict=False):
             recorder.row(row)
-        plan.progress.show(self.rows[0])
-        reason = self.watch.evaluated(figures[0]["objective_average"], figures[0]["gradient_norm"])
-        return verdict or (Verdict(reason, diverged=False) if reason else None)
+        if self.rows:
+            plan.progress.show(self.rows[0])
 
     def _row(self, index: int, figures: Mapping[str, float]) -> dict[str, float | int]:
         plan = self.plan
@@ -243,7 +260,7 @@ class _Run:
         return row
 
     def _end(self, verdict: Verdict) -> Outcome:
-        """Complete what is in flight, evaluate the end, and take the models out."""
+        """Complete what is in flight, take the models out, and evaluate them last of all."""
         plan = self.plan
         settle = plan.algorithm.settle
         results = plan.network.advance(
@@ -255,12 +272,20 @@ class _Run:
         if plan.average_output:
             # The averaged model is an output, so its bytes are the method's.
             average = plan.network.advance([_averaged(model) for model in models])[0][0]
-        late = None if self.rows and self.rows[0]["step"] == self.t else self._evaluate()
+            self.output_rounds = 1
+        for node, model in zip(plan.nodes, models, strict=True):
+            if not np.isfinite(model @ model):
+                self.control.diverged(node.index, self.t)
+        late = self._control(at_once=True)
         if late is not None and late.diverged:
             verdict = late
+        self._record(self._figures())
         plan.progress.close()
+        # A weighted mean is a model, but not where the node ended.
+        iterate = getattr(plan.algorithm, "iterate", plan.algorithm.model)
         return Outcome(
             models=models,
+            iterates=[iterate(state).copy() for state in self.states],
             average=average,
             rows=self.rows,
             steps=self.t,

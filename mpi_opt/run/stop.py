@@ -86,11 +86,13 @@ class Verdict:
 class Control:
     """One process's part of the control reduction: flags of which the largest wins.
 
-    ``flags`` holds: seconds, megabytes, step of divergence (0: none), node of divergence.
+    ``flags`` holds: seconds, megabytes, and the first divergence as ``-(step * nodes + node)`` (-inf: none), so that
+    the earliest step, and on it the lowest node, is the one named.
     """
 
     rules: StopRules
-    flags: Vector = field(default_factory=lambda: np.zeros(4))
+    nodes: int
+    flags: Vector = field(default_factory=lambda: np.array([0.0, 0.0, -np.inf]))
 
     def report(self, seconds: float, megabytes: float) -> Vector:
         """Return the flags to be reduced."""
@@ -98,17 +100,15 @@ class Control:
         return self.flags
 
     def diverged(self, node: int, step: int) -> None:
-        """Remember that a local node diverged; the first step named stands."""
-        if not self.flags[2]:
-            self.flags[2], self.flags[3] = step, node
+        """Remember that a local node's vectors are not finite after ``step`` steps."""
+        self.flags[2] = max(self.flags[2], -float(step * self.nodes + node))
 
     def read(self, agreed: Vector) -> Verdict | None:
         """Return what all ranks agreed on, or ``None`` to go on."""
-        if not agreed.size:
-            return None
-        if agreed[2]:
+        if np.isfinite(agreed[2]):
+            step, node = divmod(int(-agreed[2]), self.nodes)
             return Verdict(
-                f"node {int(agreed[3])} is not finite at step {int(agreed[2])}: "
+                f"node {node} is not finite at step {step}: "
                 "lower algorithm.step_size, or algorithm.consensus_rate where there is one",
                 diverged=True,
             )

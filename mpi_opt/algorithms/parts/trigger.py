@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from mpi_opt.algorithms.base import check_counts
 from mpi_opt.schedules import FiringRate
 
 
@@ -32,6 +33,9 @@ class Trigger:
 
     threshold: Callable[[int], float] | FiringRate
     longest_silence: int | None = None
+
+    def __post_init__(self) -> None:
+        check_counts(longest_silence=self.longest_silence)
 
     def decide(self, drift: float, t: int, eta: float, memory: TriggerMemory) -> tuple[bool, float, TriggerMemory]:
         """Return whether to fire, the bound ``c_t eta_t^2``, and the new memory. ``drift`` is |x - xhat|^2, finite."""
