@@ -15,6 +15,7 @@ from mpi_opt.algorithms.newton_cg import NewtonCG
 from mpi_opt.algorithms.parts.convergence import Tolerance
 from mpi_opt.algorithms.parts.preconditioner import Diagonal, Identity, Shared
 from mpi_opt.algorithms.parts.proximal import Proximal
+from mpi_opt.algorithms.parts.trust_region import Trial, TrustRegion
 from mpi_opt.draws import Batches
 from mpi_opt.network.lockstep import Lockstep
 from mpi_opt.problems.linear import LinearProblem
@@ -84,9 +85,10 @@ def optimum(F):
 @pytest.mark.parametrize("precondition", ["identity", "diagonal", "shared"])
 def test_newton_cg_twin(kind, n, precondition):
     F = whole(kind)
-    algorithm = NewtonCG(forcing=0.3, preconditioner=PRECONDITIONERS[precondition])
-    trials, _ = twins.trust_region(F, np.zeros(F.dim), steps=10, forcing=0.3, precondition=precondition)
-    run = Run(algorithm, F, n, 10)
+    algorithm = NewtonCG(forcing=0.01, preconditioner=PRECONDITIONERS[precondition])
+    trials, _ = twins.trust_region(F, np.zeros(F.dim), steps=4, forcing=0.01, precondition=precondition)
+    run = Run(algorithm, F, n, 4)
+    assert run.traffic.rounds >= 3 * 4, "with one product an iteration, no direction is ever carried on"
     np.testing.assert_allclose(run.models, trials, rtol=1e-8, atol=1e-10)
 
 
@@ -97,6 +99,31 @@ def test_newton_cg_twin_where_steps_are_rejected(n):
     assert rejected > 1
     run = Run(NewtonCG(forcing=0.1), F, n, 12, x0=x0)
     np.testing.assert_allclose(run.models, trials, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "length", "at_edge", "radius"),
+    [
+        (0.5, 1.0, False, 1 / 2.5),  # rejected: as wished
+        (5.0, 1.0, False, 1 / 4),  # rejected: no less than a quarter of the length
+        (np.nan, 1.0, False, 1 / 4),
+        (-0.1, 1.0, False, 1 / 2),  # poor, 1 / 1.9 is wished: no more than half the radius
+        (-0.1, 0.8, False, 0.8 / 1.9),  # poor: as wished
+        (-0.1, 0.2, False, 1 / 4),  # poor: no less than a quarter of the radius
+        (-0.5, 1.0, False, 1 / 1.5),  # fair: as wished
+        (-0.8, 1.0, False, 1.0),  # good, 1 / 1.2 is wished: no less than the radius
+        (-0.8, 1.0, True, 4.0),  # good, and cut short
+        (-3.0, 1.0, False, 4.0),  # below the tangent
+    ],
+)
+def test_radius_follows_the_rules_of_the_paper(change, length, at_edge, radius):
+    """Radius 1, g.s = -2, promised decrease 1.
+
+    The parabola through both losses with this slope is -2 a + (change + 2) a^2: its minimum, a = 1 / (change + 2), is
+    the share of the length that is wished for.
+    """
+    trial = Trial(np.ones(1), slope=-2.0, predicted=1.0, length=length, at_edge=at_edge)
+    assert TrustRegion().resize(1.0, trial, change) == pytest.approx(radius, rel=1e-12)
 
 
 @pytest.mark.parametrize("n", CUTS)
@@ -178,7 +205,7 @@ def test_admm_without_tolerance_goes_on_and_sends_no_gradient():
 @pytest.mark.parametrize("precondition", [True, False])
 def test_newton_cg_sends_one_vector_a_product(precondition):
     F = whole("logistic")
-    run = Run(NewtonCG(preconditioner=Diagonal() if precondition else Identity()), F, 2, 5)
+    run = Run(NewtonCG(forcing=0.01, preconditioner=Diagonal() if precondition else Identity()), F, 2, 5)
     products = run.traffic.rounds - 5
     assert products >= 5
     assert run.traffic.short_rounds == 0
