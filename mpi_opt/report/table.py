@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mpi_opt.errors import EXIT_DONE, MpiOptError
+from mpi_opt.errors import EXIT_DONE, JobError, MpiOptError
 from mpi_opt.metrics.joined import JoinedMetrics, read_joined
 from mpi_opt.run.progress import size
 
@@ -65,6 +65,8 @@ def _share(value: float) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Print the table of the runs named; return the exit code."""
     try:
+        if not arguments:
+            raise JobError("no run given: python -m mpi_opt.report.table RUN..., each a result folder")
         sys.stdout.write(table([Path(argument) for argument in arguments]) + "\n")
     except MpiOptError as error:
         sys.stderr.write(f"mpi-opt: error: {error}\n")
