@@ -104,8 +104,8 @@ def adaptive(shards, w, *, L=3, mu=0.0, by_support=True, bound=0.01, finish=None
     """Lower L as progress slows, reject rounds that raised F, then finish.
 
     Accepting or rejecting is about the point the round STARTED from, whose loss arrives with the round. ``at_once``:
-    ``finish(w, good, loss)`` after the first round, at the new average. Else ``finish(good)`` with loss and gradient known,
-    at the last good point, after a rejection or once L is 1.
+    ``finish(w, good, loss)`` after the first round, at the new average. Else ``finish(good)`` with loss and gradient
+    known, at the last good point, after a rejection or once L is 1.
     """
     most, first = L, 0
     if finish:
