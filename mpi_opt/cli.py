@@ -15,10 +15,13 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from mpi_opt import __version__, launch
 from mpi_opt.errors import EXIT_DONE, JobError, MpiOptError, RankFailedError
+
+if TYPE_CHECKING:
+    from mpi_opt.execute import Orders
 
 EXIT_INTERRUPTED = 130
 _PATIENCE = 1.0
@@ -96,7 +99,7 @@ def _run(options: argparse.Namespace, command: Sequence[str]) -> int:
     assert job is not None
     from mpi_opt.execute import run_job
 
-    return run_job(job, out=options.out, overwrite=options.overwrite, command=command)
+    return run_job(job, _orders(options, command))
 
 
 def _simulate(options: argparse.Namespace, command: Sequence[str]) -> int:
@@ -106,7 +109,13 @@ def _simulate(options: argparse.Namespace, command: Sequence[str]) -> int:
     job = load_job(options.job, options.set)
     from mpi_opt.execute import simulate_job
 
-    return simulate_job(job, nodes=options.nodes, out=options.out, overwrite=options.overwrite, command=command)
+    return simulate_job(job, _orders(options, command), nodes=options.nodes)
+
+
+def _orders(options: argparse.Namespace, command: Sequence[str]) -> "Orders":
+    from mpi_opt.execute import Orders
+
+    return Orders(out=options.out, overwrite=options.overwrite, progress=options.progress, command=command)
 
 
 def _plan(options: argparse.Namespace, _command: Sequence[str]) -> int:
@@ -194,3 +203,9 @@ def _add_nodes(parser: argparse.ArgumentParser) -> None:
 def _add_out(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="the run's folder (default: runs/NAME)")
     parser.add_argument("--overwrite", action="store_true", help="replace a finished run in that folder")
+    parser.add_argument(
+        "--progress",
+        choices=("auto", "bar", "lines", "none"),
+        default="auto",
+        help="how progress is shown; auto: a bar on a terminal, else lines (under mpiexec a bar must be asked for)",
+    )

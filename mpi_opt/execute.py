@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ import numpy as np
 
 from mpi_opt import launch
 from mpi_opt.build import Built, build
-from mpi_opt.errors import EXIT_DONE, DivergedError, MpiOptError
+from mpi_opt.errors import EXIT_DONE, DivergedError, JobError, MpiOptError
 from mpi_opt.info import Place, warnings
 from mpi_opt.job import METHODS, Job, to_toml
 from mpi_opt.metrics.attributes import run_attributes
@@ -35,19 +36,43 @@ _CONTROL_SYNCS = 10
 """Synchronisations between two control reductions: a stop by time is agreed on within so many."""
 
 
-def run_job(job: Job, *, out: Path | None, overwrite: bool, command: Sequence[str]) -> int:
-    """Run ``job`` on the ranks of MPI's world, one node each, and return the exit code.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """What the command line adds to a job.
 
-    Parameters
+    Attributes
     ----------
-    job : Job
     out : Path or None
         Result folder; ``runs/NAME`` by default.
     overwrite : bool
         Replace an earlier run in that folder.
+    progress : {"auto", "bar", "lines", "none"}
+        How progress is shown.
     command : sequence of str
         The command line, kept with the results.
     """
+
+    out: Path | None = None
+    overwrite: bool = False
+    progress: str = "auto"
+    command: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _World:
+    """Where a job runs: the processes, the nodes that this one carries, and how they are connected."""
+
+    collectives: Collectives
+    nodes: int
+    local: tuple[int, ...]
+    connect: Callable[[Built], Network]
+    measure: Callable[[], NetworkProfile] | None
+    library: str
+    notes: Sequence[str] = ()
+
+
+def run_job(job: Job, orders: Orders) -> int:
+    """Run ``job`` on the ranks of MPI's world, one node each, and return the exit code."""
     collectives = launch.start_mpi(os.environ)
     from mpi_opt.network import mpi
 
@@ -57,99 +82,102 @@ def run_job(job: Job, *, out: Path | None, overwrite: bool, command: Sequence[st
         mine = built.neighbours()[comm.rank]
         return mpi.MpiNetwork(comm, mine, built.codec, ordered=job.network.reductions == "ordered")
 
-    notes = warnings(collectives.gather(Place(socket.gethostname(), launch.own_cores(), 1)))
-    measure = lambda: NetworkProfile(*mpi.probe_world())  # noqa: E731
-    return _train(
-        job, collectives, comm.size, (comm.rank,), connect, measure, mpi.library(), notes, out, overwrite, command
+    world = _World(
+        collectives=collectives,
+        nodes=comm.size,
+        local=(comm.rank,),
+        connect=connect,
+        measure=lambda: NetworkProfile(*mpi.probe_world()),
+        library=mpi.library(),
+        notes=warnings(collectives.gather(Place(socket.gethostname(), launch.own_cores(), 1))),
     )
+    return _train(job, world, orders)
 
 
-def simulate_job(job: Job, *, nodes: int, out: Path | None, overwrite: bool, command: Sequence[str]) -> int:
-    """Run ``job`` on ``nodes`` virtual nodes in this process and return the exit code; see `run_job`."""
+def simulate_job(job: Job, orders: Orders, *, nodes: int) -> int:
+    """Run ``job`` on ``nodes`` virtual nodes in this process and return the exit code."""
     from mpi_opt.network.lockstep import Lockstep
 
     _allow_open_files(nodes)
+    world = _World(
+        collectives=Solo(),
+        nodes=nodes,
+        local=tuple(range(nodes)),
+        connect=lambda built: Lockstep(built.neighbours(), built.codec),
+        measure=None,
+        library="lockstep",
+    )
+    return _train(job, world, orders)
 
-    def connect(built: Built) -> Network:
-        return Lockstep(built.neighbours(), built.codec)
 
-    return _train(job, Solo(), nodes, tuple(range(nodes)), connect, None, "lockstep", (), out, overwrite, command)
-
-
-def _train(
-    job: Job,
-    collectives: Collectives,
-    nodes: int,
-    local: tuple[int, ...],
-    connect: Callable[[Built], Network],
-    measure: Callable[[], NetworkProfile] | None,
-    library: str,
-    notes: Sequence[str],
-    out: Path | None,
-    overwrite: bool,
-    command: Sequence[str],
-) -> int:
+def _train(job: Job, world: _World, orders: Orders) -> int:
     import threadpoolctl
 
-    out = Path("runs") / job.name if out is None else out
-    refuse_held(out, collectives, overwrite=overwrite)
+    out, collectives = Path("runs") / job.name if orders.out is None else orders.out, world.collectives
+    refuse_held(out, collectives, overwrite=orders.overwrite)
     with threadpoolctl.threadpool_limits(1), ExitStack() as stack:
         # One BLAS thread a node: ranks share a host's cores, and the bits must not depend on their number.
-        built = build(job, collectives, nodes, local, measure)
-        folder = open_folder(out, collectives, overwrite=overwrite)
-        log = None
-        shown: Progress = Silent()
+        built = build(job, collectives, world.nodes, world.local, world.measure)
+        folder = open_folder(out, collectives, overwrite=orders.overwrite)
         rules = StopRules(**msgspec.structs.asdict(job.stop))
-        if collectives.rank == 0:
-            (folder / "job.toml").write_text(to_toml(built.job), encoding="utf-8")
-            log = stack.enter_context((folder / "log.txt").open("w", encoding="utf-8"))
-            shown = progress(rules, log)
-            for note in (f"{job.name}: {job.algorithm.name} on {nodes} nodes, {library}", *notes, *built.notes):
-                shown.say(note)
-        recorders = _recorders(built, folder, collectives, local, library, command, stack)
-        network = connect(built)
+        shown = _open_log(built, folder, world, orders, rules, stack)
+        recorders = _recorders(built, folder, world, orders, stack)
+        network = world.connect(built)
         outcome = run(_plan(built, network, rules, recorders, shown))
         reason = ("diverged: " if outcome.diverged else "done: ") + outcome.reason
-        first = local[0] == 0
-        for index, (recorder, model) in enumerate(zip(recorders, outcome.iterates, strict=True)):
-            average = outcome.average if first and index == 0 else None
-            recorder.final(model, average, reason=reason)
-        summary = lines(outcome, totals(network, outcome), nodes)
+        for node, recorder, model in zip(world.local, recorders, outcome.iterates, strict=True):
+            recorder.final(model, outcome.average if node == 0 else None, reason=reason)
+        summary = lines(outcome, totals(network, outcome), world.nodes)
         for recorder in recorders:
             recorder.close()
         collectives.check(None)  # all files are closed from here on: the joined view may be made
         network.close()
-        error = _conclude(built, outcome, folder, library) if collectives.rank == 0 else None
-        for line in summary:
+        error = _conclude(built, outcome, folder, world.library) if collectives.rank == 0 else None
+        for line in (*summary, f"results in {os.path.relpath(folder)}"):
             shown.say(line)
-        shown.say(f"results in {os.path.relpath(folder)}")
         collectives.check(error)
     return DivergedError.exit_code if outcome.diverged else EXIT_DONE
 
 
-def _recorders(
-    built: Built,
-    folder: Path,
-    collectives: Collectives,
-    local: Sequence[int],
-    library: str,
-    command: Sequence[str],
-    stack: ExitStack,
-) -> list[Recorder]:
+def _open_log(
+    built: Built, folder: Path, world: _World, orders: Orders, rules: StopRules, stack: ExitStack
+) -> Progress:
+    """Write the resolved job, open the log, and say what is about to run; all agree that it worked."""
+    shown: Progress = Silent()
+    error = None
+    if world.collectives.rank == 0:
+        try:
+            (folder / "job.toml").write_text(to_toml(built.job), encoding="utf-8")
+            log = stack.enter_context((folder / "log.txt").open("w", encoding="utf-8"))
+            shown = progress(orders.progress, rules, log)
+        except OSError as failed:
+            error = JobError(f"cannot write to {folder}: {failed.strerror or failed}; give another --out")
+    world.collectives.check(error)
+    job = built.job
+    for note in (
+        f"{job.name}: {job.algorithm.name} on {world.nodes} nodes, {world.library}",
+        *world.notes,
+        *built.notes,
+    ):
+        shown.say(note)
+    return shown
+
+
+def _recorders(built: Built, folder: Path, world: _World, orders: Orders, stack: ExitStack) -> list[Recorder]:
     """Open one metrics file for each local node; all processes agree that it worked."""
-    started = collectives.broadcast(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
+    started = world.collectives.broadcast(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
     job, recorders, error = built.job, [], None
     try:
-        for i in local:
+        for i in world.local:
             attributes = run_attributes(
                 job=to_toml(job),
                 name=job.name,
                 seed=job.seed,
                 node=i,
-                nodes=built.nodes[0].count,
-                mpi_library=library,
+                nodes=world.nodes,
+                mpi_library=world.library,
                 threads=1,
-                command=command,
+                command=orders.command,
                 started=started,
                 graph="" if built.mixing is None else built.mixing.graph.name,
                 spectral_gap=np.nan if built.mixing is None else built.mixing.spectral_gap,
@@ -161,7 +189,7 @@ def _recorders(
             recorders.append(stack.enter_context(recorder))
     except (MpiOptError, OSError) as failed:
         error = failed
-    collectives.check(error)
+    world.collectives.check(error)
     return recorders
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from mpi_opt.build import Built, build
 from mpi_opt.datasets.shard import Shard
 from mpi_opt.draws import Key, Purpose
-from mpi_opt.job import Job
+from mpi_opt.job import METHODS, Job
 from mpi_opt.network.collectives import Solo
 from mpi_opt.run.progress import size
 
@@ -74,14 +74,16 @@ def _nbytes(shard: Shard) -> int:
 
 def _traffic(built: Built) -> Sequence[str]:
     """Return the bytes a round; those of a compressed message are an encoded one's, of a normal random vector."""
-    dim, nodes = built.problems[0].dim, built.nodes[0].count
+    dim = built.problems[0].dim
     sync = built.job.algorithm.sync_every
     if built.codec is None or built.mixing is None or built.compressor is None:
-        vector = 8 * dim
-        return (
-            f"traffic      a reduction every {sync} steps: {size(vector)} from each worker to the master, "
-            f"{size(vector * (nodes - 1))} from the master to all",
-        )
+        table = built.job.algorithm
+        each = [
+            f"{size(8 * numbers)} from each worker, as much back to each ({what})"
+            for numbers, what in _reductions(table.name, dim)
+        ]
+        when = f"every {sync} steps" if "sync_every" in METHODS[table.name].keys else "an iteration"
+        return tuple(f"traffic      {when}: {text}" for text in each)
     graph, buffer = built.mixing.graph, np.empty(built.codec.max_bytes, dtype=np.uint8)
     drawn = Key(built.job.seed, 0, Purpose.GOSSIP, 0).generator().normal(size=dim)
     message = built.compressor.compress(drawn, Key(built.job.seed, 0, Purpose.COMPRESSION, 0))
@@ -93,6 +95,21 @@ def _traffic(built: Built) -> Sequence[str]:
         f"traffic      every {sync} steps at most one message a neighbour, about {one} B "
         f"(floor {message.floor_bits() / 8:.0f}, dense fp32 {4 * dim}), {size(one * max(degrees))} a node and round",
     )
+
+
+def _reductions(name: str, dim: int) -> Sequence[tuple[int, str]]:
+    """Return numbers and meaning of the reductions of one iteration of a method that reduces over all nodes."""
+    triangle = dim * (dim + 1) // 2
+    return {
+        "allreduce-sgd": [(dim, "the gradient")],
+        "local-sgd": [(dim, "the model")],
+        "local-newton": [(dim + 1, "the model and its loss; the finish comes after")],
+        "newton": [(dim + 2 + triangle, "gradient, loss and the Hessian's upper triangle")],
+        "giant": [(dim + 2, "gradient and loss"), (dim, "direction"), (11, "losses of the line search, short")],
+        "newton-cg": [(2 * dim + 2, "gradient, loss and preconditioner"), (dim, "each product of the inner iteration")],
+        "lbfgs": [(dim + 2, "gradient and loss")],
+        "admm": [(dim, "the model and its residuals")],
+    }[name]
 
 
 def _range(values: Sequence[int]) -> str:

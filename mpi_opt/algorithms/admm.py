@@ -16,7 +16,7 @@ An iteration is one round of d + 3 numbers::
 ``sum N_k u_k = 0`` throughout, so z is the mean of the x_k, and the primal residual is known without delay from one
 number in the same message: ``sum N_k / N |x_k - z|^2 = sum N_k / N |x_k - z before|^2 - |z - z before|^2``. Residuals
 balance rho, each measured by the size of its own variable (Wohlberg 2017, arXiv 1704.06209, section 4): r by |z|, s by
-rho |u|. Measured as they are, as in section 3.4.1, they double rho on a9a until nothing moves.
+rho |u|. Measured as they are, as in section 3.4.1, they made slower progress on a9a.
 
 ADMM has no cheap global gradient. Only with a tolerance above 0 it rides along (d numbers more), taken at the z before;
 without, the method goes on until the run's stop rules.

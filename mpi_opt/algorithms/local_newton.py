@@ -41,6 +41,9 @@ from mpi_opt.problems.base import SecondOrder
 from mpi_opt.requests import Request, Steps, Sum
 from mpi_opt.types import Vector
 
+STALL = 1e-4
+"""A relative decrease of the global loss under this counts as none."""
+
 
 class Finish(Protocol):
     """A method that can go on from where the local rounds end: `FromAverage` or `FromKnown` beside this."""
@@ -90,6 +93,8 @@ class State:
         The last average whose loss is known and was accepted; its gradient, where the finish wants it.
     length : int
         L; 0 once the local rounds are over.
+    stalled : int
+        Rounds in a row that hardly lowered the global loss.
     holders : Holders or None
         For averaging by support.
     mu : float
@@ -104,6 +109,7 @@ class State:
     good_loss: float
     good_g: Vector | None
     length: int
+    stalled: int
     holders: Holders | None
     mu: float
     finish: Any = None
@@ -131,6 +137,9 @@ class LocalNewton:
         Average each coordinate over the shards that hold its feature.
     enough : float
         Relative decrease of the global loss under which L falls.
+    patience : int or None
+        Without a finish: rounds in a row that lower the global loss by less than ``STALL`` before the method says that
+        it has come to its floor; ``None`` goes on for ever.
     """
 
     local_steps: int = 3
@@ -141,6 +150,7 @@ class LocalNewton:
     damping: float | None = 0.0
     by_support: bool = True
     enough: float = 1e-2
+    patience: int | None = None
 
     needs: ClassVar[tuple[str, ...]] = (
         "gradient",
@@ -162,7 +172,7 @@ class LocalNewton:
         """Return the state before the first round."""
         holders = Holders(problem.rows * problem.support()) if self.by_support else None
         mu = damping_of(self.damping, problem)
-        return State(0, x0.copy(), x0.copy(), np.inf, None, self.local_steps, holders, mu)
+        return State(0, x0.copy(), x0.copy(), np.inf, None, self.local_steps, 0, holders, mu)
 
     def step(self, state: State, problem: SecondOrder, node: Node) -> Steps:
         """Take one round: of local steps, or of the finish."""
@@ -181,9 +191,18 @@ class LocalNewton:
         w, riders, holders = yield from average(w_k, riders, problem.rows, state.holders, state.w)
         state = replace(state, t=state.t + 1, holders=holders)
         info = Info(synced=True, fired=True, diverged=not np.isfinite(w @ w))
-        if not self.adaptive:
-            return replace(state, w=w, good=state.w, good_loss=float(riders[0])), info
-        return self._judge(state, w, float(riders[0]), riders[1:], problem), info
+        loss = float(riders[0])
+        stalled = state.stalled + 1 if loss > state.good_loss * (1.0 - STALL) else 0
+        if self.adaptive:
+            state = self._judge(state, w, loss, riders[1:], problem)
+        else:
+            state = replace(state, w=w, good=state.w, good_loss=min(loss, state.good_loss))
+        if self.patience is not None and self.finish is None and stalled >= self.patience:
+            info = info._replace(
+                ended=f"stalled at the averaging floor, objective {state.good_loss:.6g}: not the optimum of all rows; "
+                'take finish = "newton", "newton-cg" or "giant", or fewer and larger shards'
+            )
+        return replace(state, stalled=stalled), info
 
     def _judge(self, state: State, w: Vector, loss: float, g: Vector, problem: SecondOrder) -> State:
         """Accept or reject the average ``state.w``, whose global loss and gradient came; ``w`` was computed from it."""

@@ -125,6 +125,7 @@ def _local_newton(s: NewtonSettings) -> Algorithm:
         solver=SOLVERS[s.solver](),
         damping=s.damping,
         by_support=s.by_support,
+        patience=5,
     )
 
 

@@ -87,8 +87,11 @@ class _Signs(_OneColumn):
     kind: ClassVar[Kind] = "binary"
 
     def wrong(self, z: Vector, y: Labels) -> int:
-        """Count errors; the prediction is +1 for z >= 0 (so at z = 0 too), else -1."""
-        right = np.where(y > 0, z >= 0, z < 0)
+        """Count errors; the prediction is +1 for z > 0, else -1, as scikit-learn and LIBLINEAR have it.
+
+        An empty row without an intercept has z = 0.
+        """
+        right = np.where(y > 0, z > 0, z <= 0)
         return z.size - int(np.count_nonzero(right))
 
 

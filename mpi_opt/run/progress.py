@@ -102,8 +102,21 @@ class Bar:
         self._bar.close()
 
 
-def progress(rules: StopRules, log: TextIO | None) -> Progress:
-    """Return a bar where standard error is a terminal, else lines; both are written to ``log`` too."""
+KINDS = ("auto", "bar", "lines", "none")
+
+
+def progress(kind: str, rules: StopRules, log: TextIO | None) -> Progress:
+    """Return how progress is shown; it is written to ``log`` too.
+
+    Parameters
+    ----------
+    kind : {"auto", "bar", "lines", "none"}
+        "auto" is a bar where standard error is a terminal, else lines. Launchers put a pipe between a rank and the
+        terminal, so that under ``mpiexec`` a bar has to be asked for.
+    rules : StopRules
+        For the bar's length.
+    log : text stream or None
+    """
 
     def to_log(text: str) -> None:
         if log is not None:
@@ -115,4 +128,6 @@ def progress(rules: StopRules, log: TextIO | None) -> Progress:
         sys.stdout.flush()
         to_log(text)
 
-    return Bar(rules, to_log) if sys.stderr.isatty() else Lines(to_both)
+    if kind == "bar" or (kind == "auto" and sys.stderr.isatty()):
+        return Bar(rules, to_log)
+    return Lines(to_log if kind == "none" else to_both)

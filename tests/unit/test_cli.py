@@ -44,8 +44,8 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     seen: dict[str, Any] = {"answer": 0}
 
     def entry(name: str) -> Any:
-        def answer(job: Any, **options: Any) -> Any:
-            seen.update(called=name, job=job, options=options)
+        def answer(job: Any, orders: Any = None, **options: Any) -> Any:
+            seen.update(called=name, job=job, options={**(orders or {}), **options})
             if isinstance(seen["answer"], BaseException):
                 raise seen["answer"]
             return seen["answer"]
@@ -56,6 +56,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         module = ModuleType(f"mpi_opt.{module_name}")
         for name in names:
             setattr(module, name, entry(name))
+        module.Orders = dict  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, module.__name__, module)
     return seen
 
@@ -149,7 +150,8 @@ def test_run_hands_on(job: Path, called: dict[str, Any], monkeypatch: pytest.Mon
     assert cli.main(arguments) == 5
     assert called["called"] == "run_job"
     assert (called["job"].seed, called["job"].stop.steps, called["job"].folder) == (3, 9, tmp_path)
-    assert called["options"] == {"out": tmp_path / "o", "overwrite": True, "command": ["mpi-opt", *arguments]}
+    command = ["mpi-opt", *arguments]
+    assert called["options"] == {"out": tmp_path / "o", "overwrite": True, "progress": "auto", "command": command}
     assert agreed == [None]
 
 
@@ -158,7 +160,7 @@ def test_simulate_and_plan_hand_on(job: Path, called: dict[str, Any], capsys: py
     command = ["mpi-opt", "simulate", str(job), "--nodes", "60"]
     assert (called["called"], called["options"]) == (
         "simulate_job",
-        {"nodes": 60, "out": None, "overwrite": False, "command": command},
+        {"nodes": 60, "out": None, "overwrite": False, "progress": "auto", "command": command},
     )
     called["answer"] = "a plan"
     assert cli.main(["plan", str(job), "--nodes", "8", "--set", "seed=4"]) == 0

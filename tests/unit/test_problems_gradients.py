@@ -132,7 +132,7 @@ def test_figures_margins_and_penalty(problem, name, intercept, point):
     if LOSSES[name].kind == "real":
         assert figures.wrong == 0
     else:
-        predicted = z.argmax(axis=1) if columns > 1 else np.where(z[:, 0] >= 0, 1, -1)
+        predicted = z.argmax(axis=1) if columns > 1 else np.where(z[:, 0] > 0, 1, -1)
         assert figures.wrong == (predicted != labels).sum()
 
 
