@@ -1,11 +1,13 @@
 """Every part of the SPARQ-SGD engine, and its rivals, against their independent twins, in lockstep."""
 
 import dataclasses
+import inspect
+import types
 
 import numpy as np
 import pytest
 from support import cases
-from twins import setting, sgd_matrix, sparq_matrix, sparq_ordered
+from twins import setting, sgd_matrix, sgd_ordered, sparq_matrix, sparq_ordered
 
 from mpi_opt.algorithms.parts.trigger import Trigger
 from mpi_opt.compression.identity import Identity
@@ -130,16 +132,60 @@ def test_one_node_is_plain_sgd():
         np.testing.assert_allclose(X[t + 1, 0], x, rtol=1e-11, atol=1e-13)
 
 
+REDUCING = {
+    "allreduce": {"step_size": Constant(0.2)},
+    "allreduce, momentum": {"step_size": Constant(0.05), "momentum": 0.9},
+    "local": {"step_size": Constant(0.2), "sync_every": 3},
+    "local, momentum": {"step_size": Constant(0.05), "sync_every": 4, "momentum": 0.9},
+}
+"""The twins' arguments for the cases of methods that reduce."""
+
+
+def reducing_twin(twins, name, made, grad, steps):
+    """Return the iterates of a twin, (steps + 1, n, d)."""
+    n = len(made.nodes)
+    arguments = {"steps": steps, "rows": rows_at(made), **REDUCING[name]}
+    if name.startswith("local"):
+        return twins.local_sgd(grad, np.tile(made.x0, (n, 1)), **arguments)
+    return np.repeat(twins.allreduce_sgd(grad, n, made.x0, **arguments)[:, None], n, axis=1)
+
+
 @pytest.mark.parametrize("n", SIZES)
-def test_allreduce_and_local_twins(n):
-    made, X, _, _, _ = package("allreduce", n, 60)
-    twin = sgd_matrix.allreduce_sgd(gradients(n), n, made.x0, steps=60, step_size=Constant(0.2), rows=rows_at(made))
-    np.testing.assert_allclose(X, np.repeat(twin[:, None], n, axis=1), rtol=1e-10, atol=1e-12)
-    made, X, _, _, _ = package("local", n, 60)
-    twin = sgd_matrix.local_sgd(
-        gradients(n), np.tile(made.x0, (n, 1)), steps=60, step_size=Constant(0.2), sync_every=3, rows=rows_at(made)
-    )
+@pytest.mark.parametrize("name", cases.REDUCING)
+def test_allreduce_and_local_twins(name, n):
+    made, X, _, final, _ = package(name, n, 60)
+    twin = reducing_twin(sgd_matrix, name, made, gradients(n), 60)
     np.testing.assert_allclose(X, twin, rtol=1e-10, atol=1e-12)
+    np.testing.assert_array_equal(final, X[-1])
+
+
+@pytest.mark.parametrize("n", [1, 5])
+@pytest.mark.parametrize("name", cases.REDUCING)
+def test_allreduce_and_local_for_thousands_of_steps(name, n):
+    steps = 3000 if n == 5 else 300
+    made, X, _, _, _ = package(name, n, steps)
+    twin = reducing_twin(sgd_ordered, name, made, lambda i, x, rows: made.problems[i].sampled_gradient(x, rows), steps)
+    np.testing.assert_array_equal(X, twin)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("allreduce, momentum", "(g + momentum * v)", "v"),
+        ("allreduce, momentum", "v = momentum * v + g", "v = momentum * v + (1 - momentum) * g"),
+        ("local, momentum", "(G + momentum * V)", "V"),
+        ("local, momentum", "(len(new), 1))\n", "(len(new), 1))\n            V = np.tile(V.mean(0), (len(V), 1))\n"),
+        ("local, momentum", "(len(new), 1))\n", "(len(new), 1))\n            V = 0 * V\n"),
+        ("local", "(t + 1) % sync_every", "t % sync_every"),
+    ],
+)
+def test_twins_of_reducing_methods_see_mistakes(name, old, new):
+    source = inspect.getsource(sgd_matrix)
+    assert source.count(old) == 1, "the twin was rewritten: bring the mistake up to date"
+    wrong = types.ModuleType("wrong")
+    exec(compile(source.replace(old, new), "wrong", "exec"), wrong.__dict__)
+    made, X, _, _, _ = package(name, 5, 60)
+    assert np.abs(reducing_twin(wrong, name, made, gradients(5), 60) - X).max() > 1e-6
 
 
 @pytest.mark.parametrize("overlap", [False, True])

@@ -37,20 +37,29 @@ def choco_sgd(grad, W, X0, *, steps, step_size, compress, consensus_rate, rows=_
     return np.array(X)
 
 
-def allreduce_sgd(grad, n, x0, *, steps, step_size, rows=_whole):
-    """Synchronous SGD: one model, x = x - eta (1/n) sum_i g_i. One vector x0 in; (steps + 1, d) out."""
-    x = [np.array(x0, dtype=float)]
+def allreduce_sgd(grad, n, x0, *, steps, step_size, rows=_whole, momentum=0.0):
+    """Synchronous SGD: one model, g = (1/n) sum_i g_i and x = x - eta g. One vector x0 in; (steps + 1, d) out.
+
+    With Nesterov momentum of the mean gradient: v = beta v + g;  x = x - eta (g + beta v).
+    """
+    x, v = [np.array(x0, dtype=float)], np.zeros_like(x0, dtype=float)
     for t in range(steps):
         g = sum(grad(i, x[-1], rows(i, t)) for i in range(n)) / n
-        x.append(x[-1] - step_size(t) * g)
+        v = momentum * v + g
+        x.append(x[-1] - step_size(t) * (g + momentum * v))
     return np.array(x)
 
 
-def local_sgd(grad, X0, *, steps, step_size, sync_every, rows=_whole):
-    """Local SGD (Stich 2019, arXiv 1805.09767): every node for itself, all set to the mean when (t + 1) % H == 0."""
-    X = [np.array(X0, dtype=float)]
+def local_sgd(grad, X0, *, steps, step_size, sync_every, rows=_whole, momentum=0.0):
+    """Local SGD (Stich 2019, arXiv 1805.09767): every node for itself, all set to the mean when (t + 1) % H == 0.
+
+    Momentum, of the form above, is each node's own and never averaged.
+    """
+    X, V = [np.array(X0, dtype=float)], np.zeros_like(X0, dtype=float)
     for t in range(steps):
-        new = X[-1] - step_size(t) * _gradients(grad, X[-1], rows, t)
+        G = _gradients(grad, X[-1], rows, t)
+        V = momentum * V + G
+        new = X[-1] - step_size(t) * (G + momentum * V)
         if (t + 1) % sync_every == 0:
             new = np.tile(new.mean(axis=0), (len(new), 1))
         X.append(new)
