@@ -30,7 +30,8 @@ from mpi_opt.problems.registry import label_kind, make_problem
 from mpi_opt.run.timing import Phases, TimedCompressor, timed
 from mpi_opt.scaling.cost import PROFILES, NetworkProfile
 from mpi_opt.scaling.finish import MEMORY_LIMIT, choose_finish
-from mpi_opt.schedules import Inverse, WarmUp, make_step_size, make_threshold
+from mpi_opt.schedules import Inverse, WarmUp
+from mpi_opt.schedulespecs import make_step_size, make_threshold
 from mpi_opt.topology.mixing import Mixing, make_mixing
 from mpi_opt.topology.registry import make_graph
 from mpi_opt.types import Features

@@ -135,7 +135,7 @@ def _method(name: Any) -> Method:
     if name is None:
         raise JobError(f"algorithm.name: missing; allowed: {', '.join(METHODS)}")
     if not isinstance(name, str) or name not in METHODS:
-        raise JobError(f"algorithm.name = {jobtext.show(name)}: unknown; {jobtext.nearest(str(name), METHODS)}")
+        raise JobError(f"algorithm.name = {jobtext.show(name)}: unknown{jobtext.choice(name, METHODS)}")
     return METHODS[name]
 
 

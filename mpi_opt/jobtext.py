@@ -4,7 +4,6 @@ Nothing here knows which keys a job has: that is read off the ``msgspec.Struct``
 the key by its full path, the value, and what is allowed.
 """
 
-import difflib
 import math
 import re
 import tomllib
@@ -15,6 +14,7 @@ import msgspec
 from msgspec import inspect
 
 from mpi_opt.errors import JobError
+from mpi_opt.words import nearest
 
 Plain = dict[str, Any]
 """What TOML text parses to: nested dicts, lists and scalars."""
@@ -125,7 +125,7 @@ def _check(value: Any, kind: inspect.Type, path: str, described: dict[str, str])
             _check(item, fields[key].type, inner, described)
         elif key != tag:
             known = [tag, *fields] if tag else list(fields)
-            raise JobError(f"{inner}: unknown key; {nearest(key, known)}")
+            raise JobError(f"{inner}: unknown key{choice(key, known)}")
     for name, field in fields.items():
         if field.required and name not in value:
             raise JobError(f"{path}.{name}".lstrip(".") + f": missing{_allowed(_words(field.type))}")
@@ -152,7 +152,7 @@ def _struct(value: Plain, kind: inspect.Type, path: str) -> inspect.StructType |
     if tag is None:
         raise JobError(f"{path}.{field}: missing; allowed: {', '.join(tags)}")
     if not isinstance(tag, str) or tag not in tags:
-        raise JobError(f"{path}.{field} = {show(tag)}: unknown; {nearest(str(tag), tags)}")
+        raise JobError(f"{path}.{field} = {show(tag)}: unknown{choice(tag, tags)}")
     return tags[tag]
 
 
@@ -165,11 +165,10 @@ def _members(kind: inspect.Type) -> list[inspect.Type]:
     return [kind]
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return ``did you mean 'x'? Allowed: x, y`` (or only the latter where nothing is near)."""
+def choice(word: object, known: Iterable[str]) -> str:
+    """Return ``; did you mean 'x'? Allowed: x, y`` (or only the latter where nothing is near)."""
     names = list(known)
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
-    return (f"did you mean '{close[0]}'? " if close else "") + f"Allowed: {', '.join(names)}"
+    return f"{nearest(word, names) or ';'} Allowed: {', '.join(names)}"
 
 
 def _allowed(note: str) -> str:

@@ -5,13 +5,11 @@ step number alone. `FiringRate` is a record of parameters only: the controller t
 the algorithms.
 """
 
-import difflib
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 
 from mpi_opt.errors import JobError
 
@@ -29,16 +27,18 @@ def _check(name: str, value: object, allowed: str, fits: bool) -> None:
         raise JobError(f"{name} = {value!r} is not allowed; allowed: {allowed}")
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Return whether ``value`` is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _positive(name: str, value: Any) -> None:
-    _check(name, value, "a number > 0", _is_number(value) and value > 0)
+def positive(name: str, value: Any) -> None:
+    """Refuse what is no number > 0."""
+    _check(name, value, "a number > 0", is_number(value) and value > 0)
 
 
 def _not_negative(name: str, value: Any) -> None:
-    _check(name, value, "a number >= 0", _is_number(value) and value >= 0)
+    _check(name, value, "a number >= 0", is_number(value) and value >= 0)
 
 
 def _steps(name: str, value: Any, least: int = 1) -> None:
@@ -68,8 +68,8 @@ class Inverse:
     b: float
 
     def __post_init__(self) -> None:
-        _positive("a", self.a)
-        _positive("b", self.b)
+        positive("a", self.a)
+        positive("b", self.b)
 
     def __call__(self, t: int) -> float:
         """Return ``b / (a + t)``."""
@@ -86,8 +86,8 @@ class Step:
     milestones: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        _positive("initial", self.initial)
-        _positive("factor", self.factor)
+        positive("initial", self.initial)
+        positive("factor", self.factor)
         if self.milestones is None:
             _check("every", self.every, "a number of steps, or milestones instead", self.every is not None)
             _steps("every", self.every)
@@ -115,7 +115,7 @@ class Cosine:
     steps: int
 
     def __post_init__(self) -> None:
-        _positive("initial", self.initial)
+        positive("initial", self.initial)
         _not_negative("final", self.final)
         _steps("steps", self.steps)
 
@@ -152,7 +152,7 @@ class Polynomial:
 
     def __post_init__(self) -> None:
         _not_negative("c0", self.c0)
-        _check("eps", self.eps, "a number > 0 and < 1", _is_number(self.eps) and 0 < self.eps < 1)
+        _check("eps", self.eps, "a number > 0 and < 1", is_number(self.eps) and 0 < self.eps < 1)
 
     def __call__(self, t: int) -> float:
         """Return ``c0 (t + 1)^(1 - eps)``."""
@@ -203,102 +203,11 @@ class FiringRate:
     initial: float | None = None
 
     def __post_init__(self) -> None:
-        _check("target", self.target, "a number > 0 and <= 1", _is_number(self.target) and 0 < self.target <= 1)
-        _positive("gain", self.gain)
+        _check("target", self.target, "a number > 0 and <= 1", is_number(self.target) and 0 < self.target <= 1)
+        positive("gain", self.gain)
         if self.initial is not None:
-            _positive("initial", self.initial)
+            positive("initial", self.initial)
 
 
 StepSize: TypeAlias = Constant | Inverse | Step | Cosine | WarmUp
 Threshold: TypeAlias = Constant | Polynomial | Stepwise | FiringRate
-
-_STEP_SIZES: dict[str, type[Constant | Inverse | Step | Cosine]] = {
-    "constant": Constant,
-    "inverse": Inverse,
-    "step": Step,
-    "cosine": Cosine,
-}
-_THRESHOLDS: dict[str, type[Threshold]] = {
-    "constant": Constant,
-    "polynomial": Polynomial,
-    "stepwise": Stepwise,
-    "firing-rate": FiringRate,
-}
-_Made = TypeVar("_Made")
-
-
-def make_step_size(spec: float | Mapping[str, Any], key: str = "step_size") -> StepSize:
-    """Return the step size that a job's value stands for.
-
-    Parameters
-    ----------
-    spec : float or mapping
-        A number > 0, or ``{schedule = "constant" | "inverse" | "step" | "cosine", ...}`` with the fields of that
-        schedule and, for any of them, ``warm_up`` (steps).
-    key : str
-        The job key, for messages.
-
-    Raises
-    ------
-    JobError
-        Unknown name or key (the nearest valid one is named), a missing key, or a value out of range.
-    """
-    warm_up: int | None = None
-    if isinstance(spec, Mapping) and "warm_up" in spec:
-        warm_up = spec["warm_up"]
-        spec = {word: value for word, value in spec.items() if word != "warm_up"}
-    made = _make(spec, key, _STEP_SIZES, ("warm_up",))
-    try:
-        if isinstance(made, Constant):
-            _positive("value", made.value)
-        return made if warm_up is None else WarmUp(made, warm_up)
-    except JobError as error:
-        raise JobError(f"{key}.{error}") from None
-
-
-def make_threshold(spec: float | Mapping[str, Any], key: str = "threshold") -> Threshold:
-    """Return the threshold that a job's value stands for.
-
-    Like `make_step_size`: a number >= 0, or ``{schedule = NAME, ...}`` with NAME one of "constant", "polynomial",
-    "stepwise", "firing-rate".
-
-    Raises
-    ------
-    JobError
-        See `make_step_size`.
-    """
-    return _make(spec, key, _THRESHOLDS, ())
-
-
-def _make(spec: float | Mapping[str, Any], key: str, table: Mapping[str, type[_Made]], extra: tuple[str, ...]) -> _Made:
-    """Build one of ``table`` from a number (its "constant") or a mapping."""
-    if not isinstance(spec, Mapping):
-        if not _is_number(spec):
-            raise JobError(f"{key} = {spec!r} is not allowed; allowed: a number, or {{ schedule = ..., ... }}")
-        spec = {"schedule": "constant", "value": spec}
-    given = dict(spec)
-    name = given.pop("schedule", None)
-    kind: Any = table.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise JobError(f"{key}.schedule = {name!r} is unknown{_nearest(name, table)}; allowed: {', '.join(table)}")
-    required = {field.name: field.default is MISSING for field in fields(kind)}
-    allowed = [*required, *extra]
-    for word in given:
-        if word not in required:
-            hint = f"{_nearest(word, allowed)}; allowed: {', '.join(allowed)}"
-            raise JobError(f"{key}.{word} is unknown for schedule {name!r}{hint}")
-    lacking = [word for word, needed in required.items() if needed and word not in given]
-    if lacking:
-        raise JobError(f"{key} with schedule {name!r} lacks {', '.join(lacking)}; its keys: {', '.join(allowed)}")
-    if isinstance(given.get("milestones"), list):
-        given["milestones"] = tuple(given["milestones"])
-    try:
-        made: _Made = kind(**given)
-    except JobError as error:
-        raise JobError(f"{key}.{error}") from None
-    return made
-
-
-def _nearest(word: object, allowed: Iterable[str]) -> str:
-    near = difflib.get_close_matches(str(word).lower(), allowed, n=1, cutoff=0.0)
-    return f"; did you mean {near[0]!r}?" if word is not None and near else ""

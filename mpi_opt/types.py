@@ -1,6 +1,6 @@
 """Array types shared by every room of the house."""
 
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,3 +16,6 @@ Indices: TypeAlias = npt.NDArray[np.int64]
 
 Features: TypeAlias = Any
 """A feature matrix: C-ordered float64 ``ndarray`` or ``scipy.sparse.csr_array``, shape ``(rows, features)``."""
+
+LabelKind: TypeAlias = Literal["binary", "classes", "real"]
+"""What labels a loss takes. ``binary``: -1 and +1; ``classes``: 0..C-1; ``real``: any numbers, left alone."""

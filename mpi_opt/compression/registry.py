@@ -1,7 +1,6 @@
 """The operators by the names that job files use. A new one is one file and one line here."""
 
 import dataclasses
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from mpi_opt.compression.random_k import RandomK
 from mpi_opt.compression.sign import Sign, SignTopK
 from mpi_opt.compression.top_k import TopK
 from mpi_opt.errors import JobError
+from mpi_opt.words import nearest
 
 COMPRESSORS: dict[str, type[Any]] = {
     "identity": Identity,
@@ -37,13 +37,13 @@ def make_compressor(name: str, params: Mapping[str, object]) -> Compressor:
         The name or a parameter is unknown, one is missing, or a value is not allowed.
     """
     if name not in COMPRESSORS:
-        raise JobError(f"compressor.name = {name!r}: unknown{_nearest(name, COMPRESSORS)}")
+        raise JobError(f"compressor.name = {name!r}: unknown{_choice(name, COMPRESSORS)}")
     operator = COMPRESSORS[name]
     fields = {f.name: f for f in dataclasses.fields(operator)}
     values: dict[str, object] = {}
     for key, value in params.items():
         if key not in fields:
-            raise JobError(f"compressor.{key}: {name} has no such parameter{_nearest(key, fields)}")
+            raise JobError(f"compressor.{key}: {name} has no such parameter{_choice(key, fields)}")
         values[key] = _nested(key, value) if isinstance(value, Mapping) else value
     missing = [f for f in fields if fields[f].default is dataclasses.MISSING and f not in values]
     if missing:
@@ -60,7 +60,5 @@ def _nested(key: str, table: Mapping[str, object]) -> Compressor:
     return make_compressor(name, rest)
 
 
-def _nearest(word: str, words: Iterable[str]) -> str:
-    known = list(words)
-    near = difflib.get_close_matches(str(word), known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"
+def _choice(word: str, known: Iterable[str]) -> str:
+    return nearest(word, known) or f"; known are {', '.join(known)}"

@@ -1,16 +1,12 @@
 """Labels as the file has them to labels as the loss wants them, one map for all processes and for the test set."""
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
 
 import numpy as np
 
 from mpi_opt.errors import DataError
 from mpi_opt.network.collectives import Collectives
-from mpi_opt.types import Vector
-
-LabelKind: TypeAlias = Literal["binary", "classes", "real"]
-"""``binary``: two labels, -1 and +1; ``classes``: 0..C-1; ``real``: left alone."""
+from mpi_opt.types import LabelKind, Vector
 
 MOST_CLASSES = 10_000
 """More distinct labels than this are taken for a regression target."""

@@ -5,8 +5,8 @@ from math import inf
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from mpi_opt.datasets.labels import LabelKind
 from mpi_opt.errors import JobError
+from mpi_opt.types import LabelKind
 
 PartitionName: TypeAlias = Literal["contiguous", "shuffled", "by-label", "dirichlet"]
 

