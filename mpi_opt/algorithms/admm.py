@@ -30,7 +30,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mpi_opt.algorithms.base import Info, Node
+from mpi_opt.algorithms.base import Info, Node, check_range
 from mpi_opt.algorithms.parts.convergence import Tolerance
 from mpi_opt.algorithms.parts.line_search import ROUND_OFF
 from mpi_opt.algorithms.parts.proximal import Proximal
@@ -85,6 +85,11 @@ class ADMM:
     factor: float = 2.0
 
     needs: ClassVar[tuple[str, ...]] = ("gradient", "value", "value_along", "hessian", "hessian_diagonal", "hvp_at")
+
+    def __post_init__(self) -> None:
+        check_range("pull", self.pull, "above 0", self.pull > 0)
+        check_range("balance", self.balance, "above 1", self.balance > 1)
+        check_range("factor", self.factor, "above 1", self.factor > 1)
 
     @property
     def batch(self) -> None:

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mpi_opt.algorithms.base import Info, Node
+from mpi_opt.algorithms.base import Info, Node, check_range
 from mpi_opt.algorithms.parts.averaging import Holders, average
 from mpi_opt.algorithms.parts.convergence import Tolerance
 from mpi_opt.algorithms.parts.damping import damping_of
@@ -90,7 +90,11 @@ class Giant:
         "hessian_diagonal",
         "hvp_at",
         "support",
+        "center",
     )
+
+    def __post_init__(self) -> None:
+        check_range("damping", self.damping or 0.0, "at least 0, or None", (self.damping or 0.0) >= 0)
 
     @property
     def batch(self) -> None:
@@ -121,7 +125,9 @@ class Giant:
         if ended:
             return replace(state, t=state.t + 1), Info(synced=True, fired=True, ended=ended)
         p_k = self.solver.direction(problem, w, g, state.mu) if n_k else np.zeros_like(g)
-        p, _, holders = yield from average(p_k, np.empty(0), n_k, state.holders, g)
+        # Where no shard holds a feature, H is the penalty alone: one step takes its coordinate out.
+        alone = g / problem.l2 if problem.l2 else g
+        p, _, holders = yield from average(p_k, np.empty(0), n_k, state.holders, alone)
         state = replace(state, t=state.t + 1, g=None, holders=holders)
         slope = float(p @ g)
         if not slope > 0:

@@ -24,7 +24,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mpi_opt.algorithms.base import Info, Node
+from mpi_opt.algorithms.base import Info, Node, check_counts
 from mpi_opt.algorithms.parts.convergence import Tolerance
 from mpi_opt.algorithms.parts.line_search import ROUND_OFF, Backtracking
 from mpi_opt.algorithms.parts.pairs import Pairs
@@ -103,6 +103,9 @@ class LBFGS:
     memory: int = 10
 
     needs: ClassVar[tuple[str, ...]] = ("gradient", "value", "value_along")
+
+    def __post_init__(self) -> None:
+        check_counts(memory=self.memory)
 
     @property
     def batch(self) -> None:

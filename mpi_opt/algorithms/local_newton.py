@@ -32,10 +32,10 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from mpi_opt.algorithms.base import Info, Node
+from mpi_opt.algorithms.base import Info, Node, check_counts, check_range
 from mpi_opt.algorithms.parts.averaging import Holders, average
 from mpi_opt.algorithms.parts.damping import damping_of
-from mpi_opt.algorithms.parts.line_search import Backtracking
+from mpi_opt.algorithms.parts.line_search import ROUND_OFF, Backtracking
 from mpi_opt.algorithms.parts.solver import Cheaper, Solver
 from mpi_opt.problems.base import SecondOrder
 from mpi_opt.requests import Request, Steps, Sum
@@ -163,6 +163,10 @@ class LocalNewton:
         "varied",
     )
 
+    def __post_init__(self) -> None:
+        check_counts(local_steps=self.local_steps, patience=self.patience)
+        check_range("damping", self.damping or 0.0, "at least 0, or None", (self.damping or 0.0) >= 0)
+
     @property
     def batch(self) -> None:
         """Every step sees the whole shard."""
@@ -188,16 +192,20 @@ class LocalNewton:
         riders = (
             np.concatenate([[loss], g]) if self.adaptive and isinstance(self.finish, FromKnown) else np.array([loss])
         )
-        w, riders, holders = yield from average(w_k, riders, problem.rows, state.holders, state.w)
+        # Where no shard holds a feature, the penalty alone decides: its coordinate goes to 0.
+        alone = np.zeros_like(w_k) if problem.l2 else state.w
+        w, riders, holders = yield from average(w_k, riders, problem.rows, state.holders, alone)
         state = replace(state, t=state.t + 1, holders=holders)
         info = Info(synced=True, fired=True, diverged=not np.isfinite(w @ w))
         loss = float(riders[0])
         stalled = state.stalled + 1 if loss > state.good_loss * (1.0 - STALL) else 0
+        before = state.length
         if self.adaptive:
             state = self._judge(state, w, loss, riders[1:], problem)
         else:
             state = replace(state, w=w, good=state.w, good_loss=min(loss, state.good_loss))
-        if self.patience is not None and self.finish is None and stalled >= self.patience:
+        over = self.adaptive and before < 2 and state.w is state.good  # rejected, and L cannot fall any further
+        if self.finish is None and (over or (self.patience is not None and stalled >= self.patience)):
             info = info._replace(
                 ended=f"stalled at the averaging floor, objective {state.good_loss:.6g}: not the optimum of all rows; "
                 'take finish = "newton", "newton-cg" or "giant", or fewer and larger shards'
@@ -206,7 +214,8 @@ class LocalNewton:
 
     def _judge(self, state: State, w: Vector, loss: float, g: Vector, problem: SecondOrder) -> State:
         """Accept or reject the average ``state.w``, whose global loss and gradient came; ``w`` was computed from it."""
-        length, rejected = state.length, not loss <= state.good_loss
+        bound = state.good_loss + ROUND_OFF * abs(state.good_loss)
+        length, rejected = state.length, not loss <= bound
         if rejected:
             state, length = replace(state, w=state.good), length - 1
         else:

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mpi_opt.algorithms.base import Info, Node
+from mpi_opt.algorithms.base import Info, Node, check_counts
 from mpi_opt.algorithms.parts.convergence import Tolerance
 from mpi_opt.algorithms.parts.line_search import Backtracking
 from mpi_opt.algorithms.parts.solver import solve_symmetric
@@ -74,7 +74,10 @@ class Newton:
     search: Backtracking = field(default_factory=Backtracking)
     hessian_every: int = 1
 
-    needs: ClassVar[tuple[str, ...]] = ("gradient", "value", "value_along", "hessian")
+    needs: ClassVar[tuple[str, ...]] = ("gradient", "value", "value_along", "hessian", "center")
+
+    def __post_init__(self) -> None:
+        check_counts(hessian_every=self.hessian_every)
 
     @property
     def batch(self) -> None:
@@ -111,6 +114,7 @@ class Newton:
             return replace(state, good=w, loss=loss), Info(synced=True, fired=True, ended=ended)
         triangle = total[d + 2 :] / rows if fresh or state.hessian is None else state.hessian
         p = solve_symmetric(unfold(triangle, d), g)
+        problem.center(p)
         slope = float(p @ g)
         if not slope > 0:
             return state, Info(synced=True, fired=True, ended=self.tolerance.stalled(g, "no descent direction"))

@@ -26,7 +26,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mpi_opt.algorithms.base import Info, Node
+from mpi_opt.algorithms.base import Info, Node, check_range
 from mpi_opt.algorithms.parts.convergence import Tolerance
 from mpi_opt.algorithms.parts.preconditioner import Preconditioner, Shared
 from mpi_opt.algorithms.parts.trust_region import Trial, TrustRegion, conjugate_gradients
@@ -102,6 +102,9 @@ class NewtonCG:
     preconditioner: Preconditioner = field(default_factory=Shared)
 
     needs: ClassVar[tuple[str, ...]] = ("gradient", "value", "hvp_at", "hessian_diagonal")
+
+    def __post_init__(self) -> None:
+        check_range("forcing", self.forcing, "above 0 and below 1", 0 < self.forcing < 1)
 
     @property
     def batch(self) -> None:

@@ -103,6 +103,8 @@ class SparqSGD:
         gamma = self.consensus_rate
         check_range("consensus_rate", gamma, "above 0 and at most 1", 0 < gamma <= 1)
         check_range("beta", self.beta, "at least 0 and below 1", 0 <= self.beta < 1)
+        offset = self.weighted_offset
+        check_range("weighted_offset", offset or 0.0, "at least 0, or None", (offset or 0.0) >= 0)
 
     def init(self, problem: Problem, x0: Vector) -> State:
         """Return the state before step 0: x = x0, xhat = 0."""
