@@ -93,3 +93,11 @@ class SecondOrder(Problem, Protocol):
     def support(self) -> Vector:
         """Return 1.0 for each coordinate that some row of the shard touches, else 0.0, shape ``(dim,)``."""
         ...
+
+    def center(self, p: Vector) -> None:
+        """Take out of a direction, in place, what changes neither a margin difference nor the penalty.
+
+        Softmax has such directions: a common shift of all classes' intercepts. A singular Hessian leaves them to
+        rounding.
+        """
+        ...

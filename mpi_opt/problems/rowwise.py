@@ -109,6 +109,9 @@ class RowwiseProblem:
         result[: self._weights] = self._matrix.present().repeat(self.columns)
         return result
 
+    def center(self, p: Vector) -> None:
+        """Leave ``p`` as it is: with one column every direction changes a margin or the penalty."""
+
     @quiet
     def hessian_diagonal(self, x: Vector) -> Vector:
         """Return the diagonal of the Hessian of f at x, shape ``(dim,)``."""

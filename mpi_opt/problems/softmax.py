@@ -66,6 +66,12 @@ class SoftmaxProblem(RowwiseProblem):
         """Return z of every row and class, shape ``(rows, C)``."""
         return self._outputs(self._matrix, x).T
 
+    def center(self, p: Vector) -> None:
+        """Take the mean over classes off the intercepts of ``p``, without penalty off all rows, in place."""
+        rows = p.reshape(-1, self._classes)
+        free = rows[self._matrix.features :] if self._l2 else rows
+        free -= free.mean(axis=1, keepdims=True)
+
     @quiet
     def hessian(self, x: Vector) -> Vector:
         """Return the Hessian of f at x, dense, shape ``(dim, dim)``, symmetric to the last bit; for small dim.

@@ -12,6 +12,7 @@ from twins import newton as twin
 from mpi_opt.network.lockstep import Lockstep
 
 SIZES = (1, 2, 3, 4, 5, 8)
+ENDS = ("converged", "ended", "stalled")
 
 MUST_HAPPEN = {
     "local 3": {"round"},
@@ -67,7 +68,7 @@ def compare(seen, steps):
     np.testing.assert_array_equal([got.rounds for got in seen], np.cumsum([step.rounds for step in steps]))
     np.testing.assert_array_equal([got.short for got in seen], np.cumsum([step.short for step in steps]))
     for got, step in zip(seen, steps, strict=True):
-        assert got.ended.split(":")[0].split(" ")[0] == (step.event if step.event in ("converged", "ended") else "")
+        assert got.ended.split(":")[0].split(" ")[0] == (step.event if step.event in ENDS else "")
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -98,7 +99,7 @@ def test_shards_are_awkward():
     assert not so.shards_of(so.CASES["local 3, absent"], 5)[0].holds[-1]
     before = so.start_of(so.CASES["local 3, absent"], 5, so.FEATURES)[-1]
     assert before
-    assert all((seen.w[:, -1] == before).all() for seen in package("local 3, absent", 5))
+    assert not any(seen.w[:, -1].any() for seen in package("local 3, absent", 5)), "the penalty alone takes it to 0"
 
 
 def test_softmax_intercepts_without_damping_agree_but_for_their_common_shift():
@@ -128,14 +129,14 @@ def test_softmax_intercepts_without_damping_agree_but_for_their_common_shift():
 MISTAKES = [
     ("rows ignored in means", "s.rows * (s.holds if by_support", "(s.rows > 0) * (s.holds if by_support", "local 3"),
     ("support ignored", "s.holds if by_support else", "s.holds * 0 + 1 if by_support else", "local 3"),
-    ("missing coordinates at zero", "held, 1), missing)", "held, 1), 0 * missing)", "local 3, absent"),
+    ("missing coordinates kept", "by_support, np.zeros_like(w))", "by_support, w)", "local 3, absent"),
     ("damping forgotten", "shard.H(w) + mu *", "shard.H(w) + 0 *", "local 2, damped"),
     ("directions forgotten", "w = w - a * p\n    return w, lengths", "w = w - a * g\n    return w, lengths", "local 3"),
     ("no line search", "a * BETA * slope + SLACK", "0 * slope + 1e9", "local 3, far"),
     ("halves for quarters", "4.0**-i", "2.0**-i", "local 3, far"),
     ("beta of 0.4", "BETA, SLACK = 0.1", "BETA, SLACK = 0.4", "local 2, huber"),
     ("shortest step in vain", "            break\n", "            a = LENGTHS[-1]\n", "local 2, huber, lost"),
-    ("never rejected", "if good is None or here <= good_loss:\n            if", "if True:\n            if", "adaptive"),
+    ("never rejected", "if good is None or here <= good_loss + SLACK * abs(good_loss):\n            if", "if True:\n            if", "adaptive"),
     ("rejected keeps L", 'event = good, "rejected"\n            L -= 1', 'event = good, "rejected"', "adaptive"),
     ("L never falls", "L = min(L, int(np.ceil(", "L = max(L, int(np.ceil(", "adaptive, far"),
     ("one class ignored", "> N / 2", "> N", "one class, newton"),

@@ -90,7 +90,7 @@ def local_round(shards, w, L, mu, by_support):
         end, taken = local_steps(shard, w, L, mu) if shard.rows else (w, [])
         ends.append(end)
         lengths.append(taken)
-    return mean(shards, ends, by_support, w), tuple(map(tuple, lengths))
+    return mean(shards, ends, by_support, np.zeros_like(w)), tuple(map(tuple, lengths))
 
 
 def local_newton(shards, w, *, L=3, mu=0.0, by_support=True):
@@ -118,13 +118,16 @@ def adaptive(shards, w, *, L=3, mu=0.0, by_support=True, bound=0.01, finish=None
     while True:
         here = loss(shards, w)
         average, lengths = local_round(shards, w, L, mu, by_support)
-        if good is None or here <= good_loss:
+        if good is None or here <= good_loss + SLACK * abs(good_loss):
             if good is not None:
                 L = min(L, int(np.ceil(most * (good_loss - here) / abs(good_loss) / bound)))
             good, good_loss, w, event = w, here, average, "accepted"
         else:
             w, event = good, "rejected"
             L -= 1
+        if finish is None and event == "rejected" and L < 1:
+            yield Step(w, "stalled", 1, first, 1, lengths)
+            return
         over = finish is not None and (at_once or event == "rejected" or L < 2)
         if not over:
             L = max(L, 1)
@@ -146,7 +149,8 @@ def giant(shards, w, *, known=None, mu=0.0, by_support=True, tolerance=0.0):
         if np.linalg.norm(g) <= tolerance:
             yield Step(w, "converged", asked)
             return
-        p = mean(shards, [direction(s, w, g, mu) if s.rows else g for s in shards], by_support, g)
+        alone = g / np.where(shards[0].penalty > 0, shards[0].penalty, 1)
+        p = mean(shards, [direction(s, w, g, mu) if s.rows else g for s in shards], by_support, alone)
         a = search(partial(loss, shards), w, p, p @ g)
         if a is None:
             yield Step(w, "ended", asked + 1, 1)

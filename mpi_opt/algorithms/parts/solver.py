@@ -67,7 +67,9 @@ class Cholesky:
         h = problem.hessian(w)
         if mu:
             np.einsum("ii->i", h)[:] += mu
-        return solve_symmetric(h, g)
+        p = solve_symmetric(h, g)
+        problem.center(p)
+        return p
 
 
 @dataclass(frozen=True, slots=True)
