@@ -18,7 +18,8 @@ import msgspec
 
 from mpi_opt import jobtext
 from mpi_opt.errors import JobError
-from mpi_opt.jobkeys import Algorithm, Job
+from mpi_opt.algorithmkeys import Algorithm
+from mpi_opt.jobkeys import Job
 
 __all__ = ["METHODS", "Job", "Method", "load_job", "spec", "to_toml"]
 

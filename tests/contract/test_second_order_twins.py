@@ -136,7 +136,7 @@ MISTAKES = [
     ("halves for quarters", "4.0**-i", "2.0**-i", "local 3, far"),
     ("beta of 0.4", "BETA, SLACK = 0.1", "BETA, SLACK = 0.4", "local 2, huber"),
     ("shortest step in vain", "            break\n", "            a = LENGTHS[-1]\n", "local 2, huber, lost"),
-    ("never rejected", "if good is None or here <= good_loss + SLACK * abs(good_loss):\n            if", "if True:\n            if", "adaptive"),
+    ("never rejected", "here <= good_loss + SLACK * abs(good_loss):", "True:", "adaptive"),
     ("rejected keeps L", 'event = good, "rejected"\n            L -= 1', 'event = good, "rejected"', "adaptive"),
     ("L never falls", "L = min(L, int(np.ceil(", "L = max(L, int(np.ceil(", "adaptive, far"),
     ("one class ignored", "> N / 2", "> N", "one class, newton"),

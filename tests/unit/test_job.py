@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpi_opt import job as job_module
-from mpi_opt import jobkeys, jobtext
+from mpi_opt import algorithmkeys, jobkeys, jobtext
 from mpi_opt.compression.registry import COMPRESSORS, make_compressor
 from mpi_opt.errors import JobError
 from mpi_opt.job import METHODS, Job, load_job, spec, to_toml
@@ -109,9 +109,9 @@ nodes = 3
     assert job.data.partition == jobkeys.Partition(name="dirichlet", alpha=0.1)
     assert (job.problem.loss, job.problem.l2) == ("softmax", 1.0)
     assert (job.graph.name, job.graph.weights, job.graph.rows, job.graph.cols) == ("torus", "lazy", 2, 4)
-    assert job.algorithm.step_size == jobkeys.InverseStep(a=100.0, b=1.0)
-    assert job.algorithm.threshold == jobkeys.ConstantThreshold(value=2.0)
-    assert job.algorithm.compressor == jobkeys.Sign()
+    assert job.algorithm.step_size == algorithmkeys.InverseStep(a=100.0, b=1.0)
+    assert job.algorithm.threshold == algorithmkeys.ConstantThreshold(value=2.0)
+    assert job.algorithm.compressor == algorithmkeys.Sign()
     assert (job.algorithm.batch, job.algorithm.sync_every, job.algorithm.consensus_rate) == (5, 5, 0.2)
     assert (job.stop.steps, job.stop.seconds, job.stop.rounds) == (200, 10.0, None)
     assert (job.metrics.every, job.metrics.nodes) == (20, 3)
@@ -145,16 +145,16 @@ def test_defaults_of_whole_passes() -> None:
 def test_presets() -> None:
     no_compressor = "algorithm.compressor="
     choco = load_job(SMALL, ["algorithm.name=choco-sgd"]).algorithm
-    assert (choco.sync_every, choco.threshold) == (1, jobkeys.ConstantThreshold(value=0.0))
+    assert (choco.sync_every, choco.threshold) == (1, algorithmkeys.ConstantThreshold(value=0.0))
     dpsgd = load_job(SMALL, ["algorithm.name=d-psgd", no_compressor, "algorithm.sync_every=4"]).algorithm
-    assert (dpsgd.compressor, dpsgd.consensus_rate, dpsgd.sync_every) == (jobkeys.Identity(), 1.0, 4)
-    assert dpsgd.threshold == jobkeys.ConstantThreshold(value=0.0)
+    assert (dpsgd.compressor, dpsgd.consensus_rate, dpsgd.sync_every) == (algorithmkeys.Identity(), 1.0, 4)
+    assert dpsgd.threshold == algorithmkeys.ConstantThreshold(value=0.0)
     squarm = load_job(SMALL, ["algorithm.name=squarm-sgd"]).algorithm
     assert (squarm.momentum, squarm.sync_every) == (0.9, 5)
 
 
 def test_methods_fit_the_structs() -> None:
-    fields = set(jobkeys.Algorithm.__struct_fields__)
+    fields = set(algorithmkeys.Algorithm.__struct_fields__)
     for method in METHODS.values():
         assert method.keys <= fields
         assert set(method.defaults) <= method.keys
@@ -528,8 +528,8 @@ def test_overrides_win_in_order_and_make_tables() -> None:
         1000,
     )
     job = load_job(SMALL, ["algorithm.compressor={name='top-k',k='1%'}", "problem.l2=1/N", "data.train=['a', 'b']"])
-    assert (job.algorithm.compressor, job.data.train) == (jobkeys.TopK(k="1%"), ["a", "b"])
-    assert load_job(SMALL, ["algorithm.compressor.k=5"]).algorithm.compressor == jobkeys.SignTopK(k=5)
+    assert (job.algorithm.compressor, job.data.train) == (algorithmkeys.TopK(k="1%"), ["a", "b"])
+    assert load_job(SMALL, ["algorithm.compressor.k=5"]).algorithm.compressor == algorithmkeys.SignTopK(k=5)
 
 
 def test_empty_override_removes() -> None:
