@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from mpi_opt import jobtext
-from mpi_opt.errors import JobError
 from mpi_opt.algorithmkeys import Algorithm
+from mpi_opt.errors import JobError
 from mpi_opt.jobkeys import Job
 
 __all__ = ["METHODS", "Job", "Method", "load_job", "spec", "to_toml"]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpi_opt import job as job_module
 from mpi_opt import algorithmkeys, jobkeys, jobtext
+from mpi_opt import job as job_module
 from mpi_opt.compression.registry import COMPRESSORS, make_compressor
 from mpi_opt.errors import JobError
 from mpi_opt.job import METHODS, Job, load_job, spec, to_toml
