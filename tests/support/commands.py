@@ -1,5 +1,6 @@
 """The command as a subprocess without MPI, and what its runs leave."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +17,10 @@ def settings(*words):
 
 
 def simulate(job, nodes, out, *words, timeout=120, env=None):
-    """Run ``mpi-opt simulate`` and fail with its output if it fails."""
+    """Run ``mpi-opt simulate`` with every warning an error, and fail with its output if it fails."""
     command = [sys.executable, "-m", "mpi_opt", "simulate", job, "--nodes", nodes, "--out", out, *settings(*words)]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=timeout, env=env)
+    strict = {**(os.environ if env is None else env), "PYTHONWARNINGS": "error"}
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=timeout, env=strict)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

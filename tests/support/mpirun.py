@@ -25,6 +25,7 @@ from pathlib import Path
 _RANK = Path(__file__).with_name("rank.py")
 _TESTS = Path(__file__).parents[1]
 _TOKEN = "MPI_OPT_TEST_RUN"
+_STRICT = {"PYTHONWARNINGS": "error"}  # in ranks as in the tests themselves
 _UCX_BYTES_PER_RANK = 8 << 20  # MPICH's default transport maps about 4.3 MB of /dev/shm a rank; doubled for safety
 
 
@@ -143,7 +144,8 @@ def mpirun(
     timeout : float
         Seconds until every process of the run is ended. Shortly before, each rank writes its Python stack to its log.
     env : mapping of str to str, optional
-        Added to the environment. ``tests/`` is on the ranks' import path, one BLAS thread is set.
+        Added to the environment. ``tests/`` is on the ranks' import path, one BLAS thread is set,
+        and every warning is an error.
     cwd : path, optional
         Working folder; by default an empty temporary one, so that nothing is imported from the checkout by accident.
 
@@ -166,7 +168,8 @@ def mpirun(
         empty.mkdir()
         path = os.pathsep.join(filter(None, [str(_TESTS), os.environ.get("PYTHONPATH")]))
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        environment = {**os.environ, **threads, "PYTHONPATH": path, **launcher.environment(n), **(env or {})}
+        environment = {**os.environ, **threads, **_STRICT, "PYTHONPATH": path}
+        environment |= launcher.environment(n) | dict(env or {})
         # A time of day rather than a span: ranks start at different moments.
         stacks_at = time.time() + timeout - min(2.0, timeout / 4)
         command = [
