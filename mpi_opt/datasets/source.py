@@ -76,7 +76,7 @@ def resolve(words: str | Sequence[str], search: Sequence[Path]) -> Source:
     Raises
     ------
     DataError
-        Nothing is there: names the word and every place looked at.
+        Nothing is there: names the word and every place looked at. Or a place cannot be looked at.
     """
     listed = [words] if isinstance(words, str) else list(words)
     if not listed or not all(listed):
@@ -103,15 +103,11 @@ def _find(word: str, search: Sequence[Path]) -> list[Path]:
     path = Path(word).expanduser()
     folders = [Path("/")] if path.is_absolute() else search
     for folder in folders:
-        full = folder / path
-        if any(mark in word for mark in "*?["):
-            looked.append(str(full))
-            relative = full.relative_to(full.anchor)
-            found = sorted(match for match in Path(full.anchor).glob(str(relative)) if match.is_file())
-        else:
-            candidates = _candidates(full)
-            looked += [str(candidate) for candidate in candidates]
-            found = [candidate for candidate in candidates if candidate.is_file()][:1]
+        try:
+            places, found = _look(word, folder / path)
+        except OSError as error:
+            raise DataError(f"data set {word!r}: cannot look at {error.filename}: {error.strerror}") from error
+        looked += map(str, places)
         if found:
             return found
     raise DataError(
@@ -119,6 +115,15 @@ def _find(word: str, search: Sequence[Path]) -> list[Path]:
         + "\n  ".join(looked)
         + "\nName an existing file, or set MPI_OPT_DATASETS to the folder that holds it."
     )
+
+
+def _look(word: str, full: Path) -> tuple[list[Path], list[Path]]:
+    """Return the places that ``word`` means below one folder, and the files there."""
+    if any(mark in word for mark in "*?["):
+        relative = full.relative_to(full.anchor)
+        return [full], sorted(match for match in Path(full.anchor).glob(str(relative)) if match.is_file())
+    candidates = _candidates(full)
+    return candidates, [candidate for candidate in candidates if candidate.is_file()][:1]
 
 
 def _candidates(full: Path) -> list[Path]:

@@ -15,14 +15,14 @@ def refuse_held(path: Path, collectives: Collectives, *, overwrite: bool) -> Non
     Raises
     ------
     JobError
-        ``path`` is a file, or holds a run that is not to be overwritten.
+        ``path`` is a file, cannot be looked into, or holds a run that is not to be overwritten.
     """
     error = None
     if collectives.rank == 0:
         try:
             _held(path, overwrite)
-        except JobError as refused:
-            error = refused
+        except (JobError, OSError) as refused:
+            error = _as_job_error(refused, path)
     collectives.check(error)
 
 
@@ -44,7 +44,7 @@ def open_folder(path: Path, collectives: Collectives, *, overwrite: bool) -> Pat
         The folder holds a run already, or cannot be made.
     """
     path = path.absolute()
-    error: Exception | None = None
+    error = None
     if collectives.rank == 0:
         try:
             for entry in _held(path, overwrite):
@@ -53,12 +53,16 @@ def open_folder(path: Path, collectives: Collectives, *, overwrite: bool) -> Pat
                 else:
                     entry.unlink()
             (path / "metrics").mkdir(parents=True, exist_ok=True)
-        except JobError as refused:
-            error = refused
-        except OSError as failed:
-            error = JobError(f"cannot make the result folder {path}: {failed.strerror or failed}; give another --out")
+        except (JobError, OSError) as refused:
+            error = _as_job_error(refused, path)
     collectives.check(error)
     return path
+
+
+def _as_job_error(error: JobError | OSError, path: Path) -> JobError:
+    if isinstance(error, JobError):
+        return error
+    return JobError(f"cannot make the result folder {path}: {error.strerror or error}; give another --out")
 
 
 def _held(path: Path, overwrite: bool) -> list[Path]:
