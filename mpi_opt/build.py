@@ -5,7 +5,7 @@ the error is everybody's and nobody waits.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,21 +15,19 @@ from mpi_opt.algorithms.registry import EXCHANGES, NEWTON
 from mpi_opt.compression.base import Codec, Compressor
 from mpi_opt.compression.blockwise import Blockwise
 from mpi_opt.compression.registry import make_compressor
-from mpi_opt.datasets.load import DataSpec, Loaded, load
-from mpi_opt.datasets.shard import DataInfo, Shard
-from mpi_opt.datasets.source import search_paths
+from mpi_opt.datasets.load import Loaded
+from mpi_opt.datasets.shard import Shard
 from mpi_opt.draws import Batches
-from mpi_opt.errors import JobError
-from mpi_opt.job import Job, spec
+from mpi_opt.job import METHODS, Job, spec
 from mpi_opt.methods import make_algorithm, with_consensus_rate, with_finish
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.problems.base import Problem, SecondOrder
-from mpi_opt.problems.registry import label_kind, make_problem
+from mpi_opt.problems.registry import make_problem
 from mpi_opt.run.timing import Phases, TimedCompressor, timed
 from mpi_opt.scaling.cost import NetworkProfile
+from mpi_opt.shards import load_shards
 from mpi_opt.topology.mixing import Mixing, make_mixing
 from mpi_opt.topology.registry import make_graph
-from mpi_opt.types import Features
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +72,12 @@ class Built:
         batch = self.algorithm.batch
         return 1.0 if batch is None else max(1.0, self.loaded.info.rows / (batch * self.nodes[0].count))
 
+    @property
+    def averages(self) -> bool:
+        """Whether the model put out is the mean over nodes; it is not where all nodes hold the same anyway."""
+        table = self.job.algorithm
+        return "output" in METHODS[table.name].keys and table.output != "local"
+
     def neighbours(self) -> list[tuple[int, ...]]:
         """Return every node's neighbours, none where the method reduces."""
         if self.mixing is None:
@@ -110,7 +114,7 @@ def build(
     """
     name = job.algorithm.name
     mixing = make_mixing(_graph(job, nodes), job.graph.weights) if name in EXCHANGES else None
-    loaded = _load(job, collectives, nodes, local)
+    loaded = load_shards(job, collectives, nodes, local)
     info = loaded.info
     l2 = 1.0 / max(info.rows, 1) if job.problem.l2 == "1/N" else float(job.problem.l2)
 
@@ -179,31 +183,6 @@ def build(
     )
 
 
-def _load(job: Job, collectives: Collectives, nodes: int, local: Sequence[int]) -> Loaded:
-    """Read the data; a dedicated master, node 0, holds no rows."""
-    if job.algorithm.master != "dedicated":
-        return load(_data_spec(job), collectives, nodes, local)
-    if nodes < 2:
-        raise JobError('algorithm.master = "dedicated" on 1 node; allowed: 2 nodes or more, or master = "working"')
-    loaded = load(_data_spec(job), collectives, nodes - 1, [i - 1 for i in local if i])
-    if 0 not in local:
-        return loaded
-    return replace(
-        loaded,
-        train=(_no_rows(loaded.info), *loaded.train),
-        test=None if loaded.test is None else (_no_rows(loaded.info), *loaded.test),
-    )
-
-
-def _no_rows(info: DataInfo) -> Shard:
-    features: Features = np.zeros((0, info.features))
-    if info.sparse:
-        from scipy.sparse import csr_array
-
-        features = csr_array((0, info.features))
-    return Shard(features, np.zeros(0), np.zeros(0, dtype=np.int64))
-
-
 def _graph(job: Job, nodes: int) -> Any:
     table = job.graph
     params = {key: getattr(table, key) for key in ("degree", "p", "rows", "cols")}
@@ -211,27 +190,6 @@ def _graph(job: Job, nodes: int) -> Any:
         edges = job.folder / table.edges if isinstance(table.edges, str) else table.edges
         params["edges"] = edges
     return make_graph(table.name or "edges", nodes, params, job.seed)
-
-
-def _data_spec(job: Job) -> DataSpec:
-    data = job.data
-    return DataSpec(
-        train=_words(data.train),
-        test=None if data.test is None else _words(data.test),
-        holdout=data.holdout,
-        partition=data.partition.name,
-        alpha=data.partition.alpha,
-        label_kind=label_kind(job.problem.loss),
-        features=data.features,
-        # Counted from 1 unless told: a stray index 0 is then an error, not a silent shift of all columns.
-        index_base=1 if data.index_base is None else data.index_base,
-        seed=job.seed,
-        search=search_paths(job.folder),
-    )
-
-
-def _words(files: str | list[str]) -> str | tuple[str, ...]:
-    return files if isinstance(files, str) else tuple(files)
 
 
 def _compressor(job: Job, dim: int) -> Compressor:

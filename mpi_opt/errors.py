@@ -8,7 +8,6 @@
 | 4 | the launch or MPI is wrong |
 | 5 | the run diverged |
 | 6 | a rank failed |
-| 75 | stopped in time, can be resumed |
 """
 
 from typing import ClassVar
@@ -53,4 +52,3 @@ class RankFailedError(MpiOptError):
 
 
 EXIT_DONE = 0
-EXIT_STOPPED = 75

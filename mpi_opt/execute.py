@@ -1,6 +1,5 @@
 """Run a job: over MPI with one rank a node, or in lockstep with all nodes in this process; record and sum up."""
 
-import datetime
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -13,27 +12,23 @@ import numpy as np
 
 from mpi_opt import launch
 from mpi_opt.build import Built, build
-from mpi_opt.errors import EXIT_DONE, DivergedError, JobError, MpiOptError
+from mpi_opt.errors import EXIT_DONE, DivergedError, JobError
 from mpi_opt.info import Place, warnings
-from mpi_opt.job import METHODS, Job, to_toml
-from mpi_opt.metrics.attributes import run_attributes
+from mpi_opt.job import Job, to_toml
 from mpi_opt.metrics.evaluate import Evaluator
-from mpi_opt.metrics.joined import join
 from mpi_opt.metrics.recorder import Recorder
 from mpi_opt.metrics.schema import traffic_values
-from mpi_opt.model import save_model
 from mpi_opt.network.base import Network
 from mpi_opt.network.collectives import Collectives, Solo
+from mpi_opt.results import conclude, open_recorders
 from mpi_opt.run.check import replica_check
 from mpi_opt.run.folder import open_folder, refuse_held
-from mpi_opt.run.loop import Outcome, Plan, run
+from mpi_opt.run.loop import run
+from mpi_opt.run.plan import CONTROL_SYNCS, Plan
 from mpi_opt.run.progress import Progress, Silent, progress
 from mpi_opt.run.stop import StopRules
 from mpi_opt.run.summary import lines, totals
 from mpi_opt.scaling.cost import NetworkProfile
-
-_CONTROL_SYNCS = 10
-"""Synchronisations between two control reductions: a stop by time is agreed on within so many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +116,7 @@ def _train(job: Job, world: _World, orders: Orders) -> int:
         folder = open_folder(out, collectives, overwrite=orders.overwrite)
         rules = StopRules(**msgspec.structs.asdict(job.stop))
         shown = _open_log(built, folder, world, orders, rules, stack)
-        recorders = _recorders(built, folder, world, orders, stack)
+        recorders = open_recorders(built, folder, collectives, world.library, orders.command, stack)
         network = world.connect(built)
         outcome = run(_plan(built, network, rules, recorders, shown))
         reason = ("diverged: " if outcome.diverged else "done: ") + outcome.reason
@@ -132,7 +127,7 @@ def _train(job: Job, world: _World, orders: Orders) -> int:
             recorder.close()
         collectives.check(None)  # all files are closed from here on: the joined view may be made
         network.close()
-        error = _conclude(built, outcome, folder, world.library) if collectives.rank == 0 else None
+        error = conclude(built, outcome, folder, world.library) if collectives.rank == 0 else None
         for line in (*summary, f"results in {os.path.relpath(folder)}"):
             shown.say(line)
         collectives.check(error)
@@ -163,36 +158,6 @@ def _open_log(
     return shown
 
 
-def _recorders(built: Built, folder: Path, world: _World, orders: Orders, stack: ExitStack) -> list[Recorder]:
-    """Open one metrics file for each local node; all processes agree that it worked."""
-    started = world.collectives.broadcast(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
-    job, recorders, error = built.job, [], None
-    try:
-        for i in world.local:
-            attributes = run_attributes(
-                job=to_toml(job),
-                name=job.name,
-                seed=job.seed,
-                node=i,
-                nodes=world.nodes,
-                mpi_library=world.library,
-                threads=1,
-                command=orders.command,
-                started=started,
-                graph="" if built.mixing is None else built.mixing.graph.name,
-                spectral_gap=np.nan if built.mixing is None else built.mixing.spectral_gap,
-                consensus_rate=np.nan if built.mixing is None else float(job.algorithm.consensus_rate),
-            )
-            path = folder / "metrics" / f"rank_{i:05d}.h5"
-            average = i == 0 and _averages(job)
-            recorder = Recorder(path, attributes=attributes, dim=built.problems[0].dim, average=average)
-            recorders.append(stack.enter_context(recorder))
-    except (MpiOptError, OSError) as failed:
-        error = failed
-    world.collectives.check(error)
-    return recorders
-
-
 def _plan(built: Built, network: Network, rules: StopRules, recorders: Sequence[Recorder], shown: Progress) -> Plan:
     job = built.job
     return Plan(
@@ -214,55 +179,11 @@ def _plan(built: Built, network: Network, rules: StopRules, recorders: Sequence[
         phases=built.phases,
         progress=shown,
         evaluate_every=job.metrics.every,
-        control_every=_CONTROL_SYNCS * job.algorithm.sync_every,
+        control_every=CONTROL_SYNCS * job.algorithm.sync_every,
         steps_per_epoch=built.steps_per_epoch,
-        average_output=_averages(job),
+        average_output=built.averages,
         values=lambda index: traffic_values(network.traffic[index]),
         inspect=replica_check(network) if job.network.check and built.mixing is not None else None,
-    )
-
-
-def _averages(job: Job) -> bool:
-    """Return whether the model put out is the mean over nodes; it is not where all nodes hold the same anyway."""
-    return "output" in METHODS[job.algorithm.name].keys and job.algorithm.output != "local"
-
-
-def _conclude(built: Built, outcome: Outcome, folder: Path, library: str) -> Exception | None:
-    """Write the model, then join the metrics; return what went wrong. The model first: it is what the run was for."""
-    failures: list[Exception] = []
-    for write in (_write_model, lambda *_: join(folder)):
-        try:
-            write(built, outcome, folder, library)
-        except (MpiOptError, OSError) as failed:
-            failures.append(failed)
-    if len(failures) > 1:
-        return type(failures[0])(f"{failures[0]}; and {failures[1]}")
-    return failures[0] if failures else None
-
-
-def _write_model(built: Built, outcome: Outcome, folder: Path, library: str) -> None:
-    if outcome.diverged:
-        return
-    job, info = built.job, built.loaded.info
-    save_model(
-        folder / "model.h5",
-        outcome.models[0] if outcome.average is None else outcome.average,
-        loss=job.problem.loss,
-        labels=info.labels,
-        features=info.features,
-        intercept=job.data.intercept,
-        index_base=info.index_base,
-        l2=built.l2,
-        job=to_toml(job),
-        provenance={
-            "data": info.name,
-            "rows": info.rows,
-            "nodes": built.nodes[0].count,
-            "output": job.algorithm.output if _averages(job) or job.algorithm.output == "local" else "common",
-            "steps": outcome.steps,
-            "reason": outcome.reason,
-            "mpi_library": library,
-        },
     )
 
 

@@ -14,7 +14,8 @@ from mpi_opt.errors import DivergedError, JobError
 from mpi_opt.network.base import Network, Traffic
 from mpi_opt.network.collectives import Collectives, Solo
 from mpi_opt.problems.base import Problem
-from mpi_opt.run.loop import Plan, run
+from mpi_opt.run.loop import run
+from mpi_opt.run.plan import CONTROL_SYNCS, Plan
 from mpi_opt.run.stop import StopRules
 from mpi_opt.topology.mixing import Mixing, make_mixing
 from mpi_opt.topology.registry import make_graph
@@ -138,6 +139,7 @@ def minimize(
             x0=start,
             rules=StopRules(steps=steps),
             evaluate_every=every,
+            control_every=CONTROL_SYNCS * getattr(algorithm, "sync_every", 1),
             inspect=inspect,
         )
         outcome = run(plan)

@@ -21,7 +21,8 @@ from mpi_opt.job import Job, load_job
 from mpi_opt.network.collectives import Solo
 from mpi_opt.network.lockstep import Lockstep
 from mpi_opt.problems.base import Problem
-from mpi_opt.run.loop import Plan, run
+from mpi_opt.run.loop import run
+from mpi_opt.run.plan import Plan
 from mpi_opt.run.progress import size
 from mpi_opt.run.stop import StopRules
 from mpi_opt.types import Vector

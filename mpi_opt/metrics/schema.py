@@ -66,7 +66,7 @@ SERIES: tuple[Column, ...] = (
     Column("floor_bits", "f8", "bit", "Information-theoretic size of what this node sent so far, per receiver"),
     Column("control_bytes", "i8", "byte", "Stop decisions and other control sent so far, apart from the payload"),
     Column("evaluation_bytes", "i8", "byte", "Models and figures moved for evaluation so far, apart from the payload"),
-    Column("compute_seconds", "f8", "s", "Time in gradients, Hessians and updates so far"),
+    Column("compute_seconds", "f8", "s", "Time in gradients, losses and Hessians so far"),
     Column("compress_seconds", "f8", "s", "Time in the compressor so far"),
     Column("communicate_seconds", "f8", "s", "Time packing, unpacking and posting messages so far"),
     Column("wait_seconds", "f8", "s", "Time waiting for other nodes so far"),

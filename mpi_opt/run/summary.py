@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 
 from mpi_opt.network.base import Network, Traffic
-from mpi_opt.run.loop import Outcome
+from mpi_opt.run.plan import Outcome
 from mpi_opt.run.progress import size
 
 

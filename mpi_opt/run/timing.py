@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from mpi_opt.compression.base import Codec, Compressor, Message
 from mpi_opt.draws import Key
 from mpi_opt.problems.base import Problem
-from mpi_opt.types import Vector
+from mpi_opt.types import Indices, Vector
 
 P = TypeVar("P", bound=Problem)
 
@@ -23,7 +23,7 @@ class Phases:
     write: float = 0.0
 
 
-_CALLS = ("value", "gradient", "sampled_gradient", "hessian", "hessian_diagonal", "shared_curvature")
+_CALLS = ("value", "hessian", "hessian_diagonal", "shared_curvature")
 _MAKERS = ("hvp_at", "value_along")
 """Methods that return a function to be called, and timed, many times."""
 
@@ -38,6 +38,8 @@ class _TimedProblem:
 
     def __init__(self, problem: Problem, phases: Phases) -> None:
         self._problem = problem
+        self._gradient = _clocked(problem.gradient, phases)
+        self._sampled_gradient = _clocked(problem.sampled_gradient, phases)
         for name in _CALLS:
             if hasattr(problem, name):
                 setattr(self, name, _clocked(getattr(problem, name), phases))
@@ -45,15 +47,21 @@ class _TimedProblem:
             if hasattr(problem, name):
                 setattr(self, name, _clocked_maker(getattr(problem, name), phases))
 
+    def gradient(self, x: Vector, out: Vector | None = None) -> Any:
+        return self._gradient(x, out)
+
+    def sampled_gradient(self, x: Vector, rows: Indices | None, out: Vector | None = None) -> Any:
+        return self._sampled_gradient(x, rows, out)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._problem, name)
 
 
 def _clocked(call: Callable[..., Any], phases: Phases) -> Callable[..., Any]:
-    def clocked(*arguments: Any, **named: Any) -> Any:
+    def clocked(*arguments: Any) -> Any:
         began = time.perf_counter()
         try:
-            return call(*arguments, **named)
+            return call(*arguments)
         finally:
             phases.compute += time.perf_counter() - began
 

@@ -12,7 +12,8 @@ from mpi_opt.job import load_job
 from mpi_opt.network.collectives import Solo
 from mpi_opt.network.lockstep import Lockstep
 from mpi_opt.planning import plan_job
-from mpi_opt.run.loop import Plan, run
+from mpi_opt.run.loop import run
+from mpi_opt.run.plan import Plan
 from mpi_opt.run.stop import StopRules
 
 DIGITS = """

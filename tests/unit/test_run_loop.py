@@ -8,7 +8,8 @@ from support import cases, second_order
 
 from mpi_opt.network.lockstep import Lockstep
 from mpi_opt.run import loop
-from mpi_opt.run.loop import Plan, run
+from mpi_opt.run.loop import run
+from mpi_opt.run.plan import Plan
 from mpi_opt.run.stop import StopRules
 from mpi_opt.run.timing import Phases
 

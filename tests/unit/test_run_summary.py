@@ -8,7 +8,8 @@ from support import cases
 
 from mpi_opt.network.base import Traffic
 from mpi_opt.network.lockstep import Lockstep
-from mpi_opt.run.loop import Outcome, Plan, run
+from mpi_opt.run.loop import run
+from mpi_opt.run.plan import Outcome, Plan
 from mpi_opt.run.stop import StopRules
 from mpi_opt.run.summary import Totals, lines, totals
 

@@ -1,0 +1,96 @@
+"""What a run leaves in its folder: one metrics file for each node, the model, the joined view."""
+
+import datetime
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from mpi_opt.build import Built
+from mpi_opt.errors import MpiOptError
+from mpi_opt.job import to_toml
+from mpi_opt.metrics.attributes import run_attributes
+from mpi_opt.metrics.joined import join
+from mpi_opt.metrics.recorder import Recorder
+from mpi_opt.model import save_model
+from mpi_opt.network.collectives import Collectives
+from mpi_opt.run.plan import Outcome
+
+
+def open_recorders(
+    built: Built, folder: Path, collectives: Collectives, library: str, command: Sequence[str], stack: ExitStack
+) -> list[Recorder]:
+    """Open one metrics file for each local node, on ``stack``; all processes agree that it worked.
+
+    Raises
+    ------
+    MpiOptError
+        A file cannot be made; on every process.
+    """
+    started = collectives.broadcast(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
+    job, recorders, error = built.job, [], None
+    try:
+        for node in built.nodes:
+            i = node.index
+            attributes = run_attributes(
+                job=to_toml(job),
+                name=job.name,
+                seed=job.seed,
+                node=i,
+                nodes=node.count,
+                mpi_library=library,
+                threads=1,
+                command=command,
+                started=started,
+                graph="" if built.mixing is None else built.mixing.graph.name,
+                spectral_gap=np.nan if built.mixing is None else built.mixing.spectral_gap,
+                consensus_rate=np.nan if built.mixing is None else float(job.algorithm.consensus_rate),
+            )
+            path = folder / "metrics" / f"rank_{i:05d}.h5"
+            average = i == 0 and built.averages
+            recorder = Recorder(path, attributes=attributes, dim=built.problems[0].dim, average=average)
+            recorders.append(stack.enter_context(recorder))
+    except (MpiOptError, OSError) as failed:
+        error = failed
+    collectives.check(error)
+    return recorders
+
+
+def conclude(built: Built, outcome: Outcome, folder: Path, library: str) -> Exception | None:
+    """Write the model, then join the metrics; return what went wrong. The model first: it is what the run was for."""
+    failures: list[Exception] = []
+    for write in (_write_model, lambda *_: join(folder)):
+        try:
+            write(built, outcome, folder, library)
+        except (MpiOptError, OSError) as failed:
+            failures.append(failed)
+    if len(failures) > 1:
+        return type(failures[0])(f"{failures[0]}; and {failures[1]}")
+    return failures[0] if failures else None
+
+
+def _write_model(built: Built, outcome: Outcome, folder: Path, library: str) -> None:
+    if outcome.diverged:
+        return
+    job, info = built.job, built.loaded.info
+    save_model(
+        folder / "model.h5",
+        outcome.models[0] if outcome.average is None else outcome.average,
+        loss=job.problem.loss,
+        labels=info.labels,
+        features=info.features,
+        intercept=job.data.intercept,
+        index_base=info.index_base,
+        l2=built.l2,
+        job=to_toml(job),
+        provenance={
+            "data": info.name,
+            "rows": info.rows,
+            "nodes": built.nodes[0].count,
+            "output": job.algorithm.output if built.averages or job.algorithm.output == "local" else "common",
+            "steps": outcome.steps,
+            "reason": outcome.reason,
+            "mpi_library": library,
+        },
+    )

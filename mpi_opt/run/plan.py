@@ -1,0 +1,115 @@
+"""What a run is made of, and how it ended."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from mpi_opt.algorithms.base import Algorithm, Node
+from mpi_opt.network.base import Network
+from mpi_opt.problems.base import Problem
+from mpi_opt.run.progress import Progress, Silent
+from mpi_opt.run.stop import StopRules
+from mpi_opt.run.timing import Phases
+from mpi_opt.types import Vector
+
+CONTROL_SYNCS = 10
+"""Synchronisations between two control reductions: a stop by time is agreed on within twice as many, for a reduction
+is acted on at the next."""
+
+
+class Evaluate(Protocol):
+    """What the loop asks for at an evaluation."""
+
+    def evaluate(self, models: Sequence[Vector], step: int) -> list[dict[str, float]]:
+        """Return one row of figures for each local node."""
+        ...
+
+
+class Record(Protocol):
+    """What the loop hands rows to; one for each local node."""
+
+    @property
+    def seconds(self) -> float:
+        """Time spent in writing so far, s."""
+        ...
+
+    def row(self, values: Mapping[str, float | int]) -> None:
+        """Take the row of one evaluation."""
+        ...
+
+    def sync(self, step: int, fired: bool, drift: float, threshold: float, payload_bytes: int) -> None:
+        """Take one synchronisation index."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All that a run is made of. Sequences have one entry for each local node, in the order of ``network.local``.
+
+    Attributes
+    ----------
+    control_every : int
+        Steps between two control reductions; each is acted on at the next, so that nobody waits for it.
+    evaluate_every : int
+        Steps between evaluations; the start and the end are always evaluated.
+    steps_per_epoch : float
+        Steps in which the nodes together see N rows.
+    average_output : bool
+        End with the mean of the nodes' models (its bytes counted) instead of each node's own.
+    values : callable or None
+        Running counts of local node ``k`` under the names of the metrics schema (traffic).
+    inspect : callable or None
+        Called with the step and the local nodes' states at each evaluation.
+    """
+
+    network: Network
+    algorithm: Algorithm
+    nodes: Sequence[Node]
+    problems: Sequence[Problem]
+    x0: Vector
+    rules: StopRules
+    evaluator: Evaluate | None = None
+    recorders: Sequence[Record] = ()
+    phases: Sequence[Phases] = ()
+    progress: Progress = field(default_factory=Silent)
+    evaluate_every: int = 10
+    control_every: int = CONTROL_SYNCS
+    steps_per_epoch: float = 1.0
+    average_output: bool = True
+    values: Callable[[int], Mapping[str, float | int]] | None = None
+    inspect: Callable[[int, Sequence[Any]], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes
+    ----------
+    models, iterates : list of ndarray, shape (d,)
+        Each local node's own final model, and its last iterate where that is another (copies).
+    average : ndarray, shape (d,), or None
+        Mean over all nodes, where it is the output.
+    rows : list of dict
+        The last evaluation, one row a local node; empty without an evaluator.
+    steps, rounds : int
+    reason : str
+        Why it ended.
+    diverged : bool
+    seconds : float
+        Run clock.
+    syncs, fired : int
+        Synchronisations that the local nodes passed together, and those at which they spoke.
+    """
+
+    models: list[Vector]
+    iterates: list[Vector]
+    average: Vector | None
+    rows: list[dict[str, float | int]]
+    steps: int
+    rounds: int
+    reason: str
+    diverged: bool
+    seconds: float
+    syncs: int
+    fired: int
