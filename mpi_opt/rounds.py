@@ -159,7 +159,8 @@ def _job(path: Path, method: str, split: str, step: float) -> Job:
     base = load_job(path)
     cleared = [f"algorithm.{key}=" for key in base.algorithm.__struct_fields__ if key != "name"]
     settings = [f"algorithm.{setting.format(step=step)}" for setting in METHODS[method]]
-    fixed = [f"data.partition={split}", "data.test=", "data.holdout=", "stop.gradient_norm=", "stop.steps=100000"]
+    data = [f"data.partition={split}", "data.test=", "data.holdout=", "data.intercept=false"]
+    fixed = [*data, "stop.gradient_norm=", "stop.steps=100000"]
     return load_job(path, [*cleared, *settings, *fixed])
 
 
