@@ -246,13 +246,13 @@ class SparseRows:
     def gram(self, weights: Vector) -> Vector:
         """See `Matrix`."""
         lengths = np.diff(self._matrix.indptr)
-        roots = np.sqrt(weights)
-        scaled = self._matrix.copy()
-        scaled.data *= roots.repeat(lengths)
+        roots, matrix = np.sqrt(weights), self._matrix
         pairs = float(lengths @ lengths.astype(np.float64))
-        dense = _DENSE_ENTRY * scaled.nnz + _DENSE_CELL * self.count * self.features**2
+        dense = _DENSE_ENTRY * matrix.nnz + _DENSE_CELL * self.count * self.features**2
         if dense < _SPARSE_PAIR * pairs:
-            return _gram_by_blocks(scaled)
+            return _gram_by_blocks(matrix, roots)
+        parts = (matrix.data * roots.repeat(lengths), matrix.indices, matrix.indptr)
+        scaled = type(matrix)(parts, shape=matrix.shape, copy=False)
         product: Vector = (scaled.T @ scaled).toarray()
         return product
 
@@ -275,8 +275,8 @@ class SparseRows:
         return present
 
 
-def _gram_by_blocks(matrix: Any) -> Vector:
-    """Return ``matrix^T matrix``, dense, made of dense blocks of rows; for few columns."""
+def _gram_by_blocks(matrix: Any, roots: Vector) -> Vector:
+    """Return ``matrix^T diag(roots^2) matrix``, dense, made of dense blocks of rows; for few columns."""
     rows, d = matrix.shape
     size = min(_DENSE_ROWS, max(rows, 1))
     block, total = np.zeros((size, d)), np.zeros((d, d))
@@ -284,9 +284,11 @@ def _gram_by_blocks(matrix: Any) -> Vector:
     for start in range(0, rows, size):
         stop = min(start + size, rows)
         piece = slice(pointers[start], pointers[stop])
-        places = np.arange(0, (stop - start) * d, d).repeat(np.diff(pointers[start : stop + 1]))
+        lengths = np.diff(pointers[start : stop + 1])
+        places = np.arange(0, (stop - start) * d, d).repeat(lengths)
         places += matrix.indices[piece]
-        np.add.at(flat, places, matrix.data[piece])  # an entry may be stored in parts
+        values = matrix.data[piece] * roots[start:stop].repeat(lengths)
+        np.add.at(flat, places, values)  # an entry may be stored in parts
         part = block[: stop - start]
         total += np.matmul(part.T, part)
         flat[places] = 0.0
