@@ -84,7 +84,15 @@ class ADMM:
     balance: float = 10.0
     factor: float = 2.0
 
-    needs: ClassVar[tuple[str, ...]] = ("gradient", "value", "value_along", "hessian", "hessian_diagonal", "hvp_at")
+    needs: ClassVar[tuple[str, ...]] = (
+        "gradient",
+        "value",
+        "value_along",
+        "hessian",
+        "hessian_diagonal",
+        "hvp_at",
+        "center",
+    )
 
     def __post_init__(self) -> None:
         check_range("pull", self.pull, "above 0", self.pull > 0)

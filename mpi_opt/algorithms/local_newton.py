@@ -8,6 +8,7 @@
 | p_k           | ``p``         | (d,)   | local Newton direction                                        |
 | alpha         | ``a``         |        | step length by Armijo backtracking on the LOCAL loss          |
 | L             | ``length``    |        | local steps a round                                           |
+| L_0           | ``local_steps`` |      | local steps of the first round                                |
 
 Plain form: L local steps, then the mean weighted by rows. It ends in a ball round the optimum, not at it, and for many
 small shards later rounds can be worse than the first: that is the paper's own statement.
@@ -28,13 +29,14 @@ pull the average far off.
 import math
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mpi_opt.algorithms.base import Info, Node, check_counts, check_range
 from mpi_opt.algorithms.parts.averaging import Holders, average
 from mpi_opt.algorithms.parts.damping import damping_of
+from mpi_opt.algorithms.parts.finish import Finish, FromAverage, FromKnown
 from mpi_opt.algorithms.parts.line_search import ROUND_OFF, Backtracking
 from mpi_opt.algorithms.parts.solver import Cheaper, Solver
 from mpi_opt.problems.base import SecondOrder
@@ -43,40 +45,6 @@ from mpi_opt.types import Vector
 
 STALL = 1e-4
 """A relative decrease of the global loss under this counts as none."""
-
-
-class Finish(Protocol):
-    """A method that can go on from where the local rounds end: `FromAverage` or `FromKnown` beside this."""
-
-    def init(self, problem: SecondOrder, x0: Vector) -> Any:
-        """Return the state at a point of which nothing is known."""
-        ...
-
-    def step(self, state: Any, problem: SecondOrder, node: Node) -> Steps:
-        """See `algorithms.base.Algorithm`."""
-        ...
-
-    def model(self, state: Any) -> Vector:
-        """See `algorithms.base.Algorithm`."""
-        ...
-
-
-@runtime_checkable
-class FromAverage(Finish, Protocol):
-    """Takes over at the average of the first judged round."""
-
-    def take_over(self, problem: SecondOrder, w: Vector, good: Vector | None, good_loss: float) -> Any:
-        """Return the state that starts at ``w``, and goes back to ``good`` (loss ``good_loss``) if w is worse."""
-        ...
-
-
-@runtime_checkable
-class FromKnown(Finish, Protocol):
-    """Takes over at the last good point, of which loss and gradient are known."""
-
-    def start_at(self, problem: SecondOrder, w: Vector, loss: float, g: Vector) -> Any:
-        """Return the state that starts at ``w``."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +129,7 @@ class LocalNewton:
         "hvp_at",
         "support",
         "varied",
+        "center",
     )
 
     def __post_init__(self) -> None:
@@ -215,30 +184,30 @@ class LocalNewton:
     def _judge(self, state: State, w: Vector, loss: float, g: Vector, problem: SecondOrder) -> State:
         """Accept or reject the average ``state.w``, whose global loss and gradient came; ``w`` was computed from it."""
         bound = state.good_loss + ROUND_OFF * abs(state.good_loss)
-        length, rejected = state.length, not loss <= bound
+        L, L_0, rejected = state.length, self.local_steps, not loss <= bound
         if rejected:
-            state, length = replace(state, w=state.good), length - 1
+            state, L = replace(state, w=state.good), L - 1
         else:
             if np.isfinite(state.good_loss):
                 fell = (state.good_loss - loss) / max(abs(state.good_loss), np.finfo(float).tiny)
-                length = min(length, math.ceil(self.local_steps * fell / self.enough))
+                L = min(L, math.ceil(L_0 * fell / self.enough))
             state = replace(state, w=w, good=state.w, good_loss=loss, good_g=g if g.size else None)
         if isinstance(self.finish, FromAverage):
             return replace(state, length=0, finish=self.finish.take_over(problem, state.w, state.good, state.good_loss))
-        if isinstance(self.finish, FromKnown) and state.good_g is not None and (rejected or length < 2):
+        if isinstance(self.finish, FromKnown) and state.good_g is not None and (rejected or L < 2):
             finish = self.finish.start_at(problem, state.good, state.good_loss, state.good_g)
             return replace(state, length=0, finish=finish)
-        return replace(state, length=max(length, 1))
+        return replace(state, length=max(L, 1))
 
     def _local_steps(self, state: State, problem: SecondOrder) -> tuple[Vector, float, Vector]:
         """Return the local model after L Newton steps from the last average; the local loss and gradient there."""
-        w_k, base = state.w.copy(), problem.value(state.w)
+        L, mu, w_k, base = state.length, state.mu, state.w.copy(), problem.value(state.w)
         first, first_g = base, problem.gradient(w_k)
         if not problem.rows:
             return w_k, first, first_g
         g = first_g
-        for _ in range(state.length):
-            p = self.solver.direction(problem, w_k, g, state.mu)
+        for _ in range(L):
+            p = self.solver.direction(problem, w_k, g, mu)
             value = problem.value_along(w_k, p)
             a = self.search.search(lambda a, value=value: value(-a), base, float(p @ g))  # type: ignore[misc]
             if not a:

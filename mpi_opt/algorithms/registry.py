@@ -11,11 +11,12 @@ from mpi_opt.algorithms.allreduce_sgd import AllreduceSGD
 from mpi_opt.algorithms.base import Algorithm
 from mpi_opt.algorithms.giant import Giant
 from mpi_opt.algorithms.lbfgs import LBFGS
-from mpi_opt.algorithms.local_newton import Finish, LocalNewton
+from mpi_opt.algorithms.local_newton import LocalNewton
 from mpi_opt.algorithms.local_sgd import LocalSGD
 from mpi_opt.algorithms.newton import Newton
 from mpi_opt.algorithms.newton_cg import NewtonCG
 from mpi_opt.algorithms.parts.convergence import Tolerance
+from mpi_opt.algorithms.parts.finish import Finish
 from mpi_opt.algorithms.parts.solver import Cheaper, Cholesky, ConjugateGradients, Solver
 from mpi_opt.algorithms.parts.trigger import Trigger
 from mpi_opt.algorithms.sparq_sgd import SparqSGD

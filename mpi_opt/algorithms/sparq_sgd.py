@@ -36,7 +36,7 @@ from mpi_opt.compression.base import Compressor, Message
 from mpi_opt.draws import Key, Purpose
 from mpi_opt.errors import DivergedError
 from mpi_opt.problems.base import Problem
-from mpi_opt.requests import Collect, Exchange, Post, Steps
+from mpi_opt.requests import Collect, Exchange, Inbox, Post, Steps
 from mpi_opt.types import Vector
 
 
@@ -122,45 +122,33 @@ class SparqSGD:
 
     def step(self, state: State, problem: Problem, node: Node) -> Steps:
         """Take step t: a local SGD step, and a synchronisation when t + 1 is a sync index."""
-        t, x, eta = state.t, state.x, self.step_size(state.t)
+        t, x, eta, H = state.t, state.x, self.step_size(state.t), self.sync_every
         if state.weighted is not None:
             state.weighted.add(x, t, node.scratch[0])
         descend(x, local_gradient(x, t, problem, node), eta, state.momentum, self.beta, node.scratch[1])
-        if (t + 1) % self.sync_every:
+        if (t + 1) % H:
             return replace(state, t=t + 1), Info()
-        if self.overlap:
-            return (yield from self._sync_overlapped(state, eta, node))
-        return (yield from self._sync(state, eta, node))
-
-    def _sync(self, state: State, eta: float, node: Node) -> Steps:
-        r = (state.t + 1) // self.sync_every - 1
+        r = (t + 1) // H - 1
+        if self.overlap and r > 0:
+            self._agree(state, state.pending, (yield Collect(r - 1)), node)
         q, memory, info = self._speak(state, eta, node, r)
-        inbox = yield Exchange(q, r)
+        if self.overlap:
+            yield Post(q, r)
+            return replace(state, t=t + 1, trigger=memory, pending=q), info
+        self._agree(state, q, (yield Exchange(q, r)), node)
+        return replace(state, t=t + 1, trigger=memory), info
+
+    def _agree(self, state: State, q: Message | None, inbox: Inbox, node: Node) -> None:
+        """Complete a round: own and neighbours' messages together, then the consensus step."""
+        gamma = self.consensus_rate
         absorb(state.x_hat, state.mix, q, inbox, node)
         if state.replicas is not None:
             state.replicas.absorb(inbox)
-        pull(state.x, state.x_hat, state.mix, self.consensus_rate, node.scratch[0])
-        return replace(state, t=state.t + 1, trigger=memory), info
-
-    def _sync_overlapped(self, state: State, eta: float, node: Node) -> Steps:
-        r = (state.t + 1) // self.sync_every - 1
-        if r > 0:
-            yield from self._land(state, node, r - 1)
-        q, memory, info = self._speak(state, eta, node, r)
-        yield Post(q, r)
-        return replace(state, t=state.t + 1, trigger=memory, pending=q), info
-
-    def _land(self, state: State, node: Node, r: int) -> Steps:
-        """Complete round ``r``: own and neighbours' messages together, then the consensus step."""
-        inbox = yield Collect(r)
-        absorb(state.x_hat, state.mix, state.pending, inbox, node)
-        if state.replicas is not None:
-            state.replicas.absorb(inbox)
-        pull(state.x, state.x_hat, state.mix, self.consensus_rate, node.scratch[0])
+        pull(state.x, state.x_hat, state.mix, gamma, node.scratch[0])
 
     def _speak(self, state: State, eta: float, node: Node, r: int) -> tuple[Message | None, TriggerMemory, Info]:
         """Compare x with xhat; return q_i (or None for silence), the trigger's memory, and what happened."""
-        difference = node.scratch[0]
+        C, difference = self.compressor, node.scratch[0]
         np.subtract(state.x, state.x_hat, out=difference)
         drift = float(difference @ difference)
         if not math.isfinite(drift):
@@ -169,7 +157,7 @@ class SparqSGD:
         if not fired:
             return None, memory, Info(synced=True, drift=drift, threshold=bound)
         try:
-            q = self.compressor.compress(difference, Key(node.seed, node.index, Purpose.COMPRESSION, r))
+            q = C.compress(difference, Key(node.seed, node.index, Purpose.COMPRESSION, r))
         except DivergedError:
             return None, state.trigger, Info(synced=True, drift=drift, threshold=bound, diverged=True)
         return q, memory, Info(synced=True, fired=True, drift=drift, threshold=bound)
@@ -178,7 +166,7 @@ class SparqSGD:
         """Complete the exchange in flight, if there is one."""
         rounds = state.t // self.sync_every
         if self.overlap and rounds:
-            yield from self._land(state, node, rounds - 1)
+            self._agree(state, state.pending, (yield Collect(rounds - 1)), node)
             state = replace(state, pending=None)
         return state, Info()
 

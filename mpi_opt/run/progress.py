@@ -102,9 +102,6 @@ class Bar:
         self._bar.close()
 
 
-KINDS = ("auto", "bar", "lines", "none")
-
-
 def progress(kind: str, rules: StopRules, log: TextIO | None) -> Progress:
     """Return how progress is shown; it is written to ``log`` too.
 
