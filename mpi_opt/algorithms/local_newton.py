@@ -29,7 +29,7 @@ pull the average far off.
 import math
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +42,18 @@ from mpi_opt.algorithms.parts.solver import Cheaper, Solver
 from mpi_opt.problems.base import SecondOrder
 from mpi_opt.requests import Request, Steps, Sum
 from mpi_opt.types import Vector
+
+_NEEDS = (
+    "gradient",
+    "value",
+    "value_along",
+    "hessian",
+    "hessian_diagonal",
+    "hvp_at",
+    "support",
+    "varied",
+    "center",
+)
 
 STALL = 1e-4
 """A relative decrease of the global loss under this counts as none."""
@@ -120,21 +132,14 @@ class LocalNewton:
     enough: float = 1e-2
     patience: int | None = None
 
-    needs: ClassVar[tuple[str, ...]] = (
-        "gradient",
-        "value",
-        "value_along",
-        "hessian",
-        "hessian_diagonal",
-        "hvp_at",
-        "support",
-        "varied",
-        "center",
-    )
-
     def __post_init__(self) -> None:
         check_counts(local_steps=self.local_steps, patience=self.patience)
         check_range("damping", self.damping or 0.0, "at least 0, or None", (self.damping or 0.0) >= 0)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What the local rounds and the finish call."""
+        return _NEEDS if self.finish is None else tuple(dict.fromkeys((*_NEEDS, *self.finish.needs)))
 
     @property
     def batch(self) -> None:

@@ -101,7 +101,14 @@ class NewtonCG:
     forcing: float = 0.3
     preconditioner: Preconditioner = field(default_factory=Shared)
 
-    needs: ClassVar[tuple[str, ...]] = ("gradient", "value", "hvp_at", "hessian_diagonal")
+    needs: ClassVar[tuple[str, ...]] = (
+        "gradient",
+        "value",
+        "hvp_at",
+        "hessian_diagonal",
+        "columns",
+        "shared_curvature",
+    )
 
     def __post_init__(self) -> None:
         check_range("forcing", self.forcing, "above 0 and below 1", 0 < self.forcing < 1)

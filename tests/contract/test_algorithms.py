@@ -175,8 +175,9 @@ class Only:
 
 
 @every_method
-def test_nothing_is_called_but_what_is_declared(name):
-    made = methods.make(name, 3)
+@pytest.mark.parametrize("loss", ["logistic", "softmax"])
+def test_nothing_is_called_but_what_is_declared(name, loss):
+    made = methods.make(name, 3, loss=loss)
     expected = methods.models(made, after(made, methods.STEPS))
     offered = [Only(problem, made.algorithm.needs) for problem in made.problems]
     for problem in offered:

@@ -18,7 +18,7 @@ from mpi_opt.draws import Batches
 from mpi_opt.problems.registry import make_problem
 from mpi_opt.schedules import Constant
 
-ROWS, DIM, SEED = 97, 9, 11
+ROWS, DIM, CLASSES, SEED = 97, 9, 3, 11
 STEPS = 7
 SGD_SETTINGS = {
     "step_size": Constant(0.2), "batch": 5, "sync_every": 2, "beta": 0.0, "threshold": Constant(0.5),
@@ -67,35 +67,36 @@ class Made(NamedTuple):
     x0: np.ndarray
 
 
-def make(name: str, n: int, *, rows: int = ROWS, empty: bool = False) -> Made:
-    """Return the parts; with ``empty``, node 1 (or the only one) holds no rows."""
+def make(name: str, n: int, *, rows: int = ROWS, empty: bool = False, loss: str = "logistic") -> Made:
+    """Return the parts; with ``empty``, node 1 holds no rows."""
     algorithm, method = algorithm_of(name), name.split(",")[0]
     rng = np.random.default_rng(2)
     A = rng.normal(size=(rows, DIM)) * (rng.random((rows, DIM)) < 0.7)
     y = np.where(A @ rng.normal(size=DIM) + 0.5 * rng.normal(size=rows) > 0, 1.0, -1.0)
-    if empty and n == 1:
-        parts = [(A[:0], y[:0])]
-    elif empty:
+    if loss == "softmax":
+        y = np.argmax(A @ rng.normal(size=(DIM, CLASSES)) + 0.5 * rng.normal(size=(rows, CLASSES)), axis=1) * 1.0
+    if empty:
         parts = setting.contiguous(A, y, n - 1)
         parts.insert(1, (A[:0], y[:0]))
     else:
         parts = setting.contiguous(A, y, n)
     scales = [1 / max(len(labels), 1) if method in NEWTON else n / rows for _, labels in parts]
     problems = [
-        make_problem("logistic", *part, classes=2, l2=0.02, scale=scale, intercept=False)
+        make_problem(loss, *part, classes=CLASSES, l2=0.02, scale=scale, intercept=False)
         for part, scale in zip(parts, scales, strict=True)
     ]
     exchanges = method in EXCHANGES
     edges = setting.ring(n) if exchanges else []
     weights = setting.rows_of(setting.metropolis(n, edges)) if exchanges else [{i: 1.0} for i in range(n)]
     around = [tuple(sorted({j for edge in edges for j in edge if i in edge} - {i})) for i in range(n)]
-    scratch = (np.full(DIM, np.nan), np.full(DIM, np.nan))
+    dim = problems[0].dim
+    scratch = (np.full(dim, np.nan), np.full(dim, np.nan))
     nodes = [
         Node(i, n, SEED, weights[i], Batches(SEED, i, problem.rows, algorithm.batch), scratch)
         for i, problem in enumerate(problems)
     ]
-    codec = algorithm.compressor.codec(DIM, SEED) if exchanges else None
-    return Made(algorithm, problems, nodes, around, codec, np.random.default_rng(1).normal(size=DIM) * 0.3)
+    codec = algorithm.compressor.codec(dim, SEED) if exchanges else None
+    return Made(algorithm, problems, nodes, around, codec, np.random.default_rng(1).normal(size=dim) * 0.3)
 
 
 def begin(made: Made, network) -> list:

@@ -11,6 +11,11 @@ from mpi_opt.types import Vector
 class Finish(Protocol):
     """A method that can go on from where the local rounds end: `FromAverage` or `FromKnown` beside this."""
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """See `algorithms.base.Algorithm`."""
+        ...
+
     def init(self, problem: SecondOrder, x0: Vector) -> Any:
         """Return the state at a point of which nothing is known."""
         ...
