@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mpi_opt.algorithms.parts.preconditioner import Shared
 from mpi_opt.build import Built, build
 from mpi_opt.datasets.shard import Shard
 from mpi_opt.draws import Key, Purpose
 from mpi_opt.job import METHODS, Job
 from mpi_opt.network.collectives import Solo
+from mpi_opt.problems.base import SecondOrder
 from mpi_opt.run.progress import size
 
 
@@ -80,7 +82,7 @@ def _traffic(built: Built) -> Sequence[str]:
         table = built.job.algorithm
         each = [
             f"{size(8 * numbers)} from each worker, as much back to each ({what})"
-            for numbers, what in _reductions(table.name, dim)
+            for numbers, what in _reductions(table.name, built.timed[0])
         ]
         when = f"every {sync} steps" if "sync_every" in METHODS[table.name].keys else "an iteration"
         return tuple(f"traffic      {when}: {text}" for text in each)
@@ -97,8 +99,9 @@ def _traffic(built: Built) -> Sequence[str]:
     )
 
 
-def _reductions(name: str, dim: int) -> Sequence[tuple[int, str]]:
+def _reductions(name: str, problem: SecondOrder) -> Sequence[tuple[int, str]]:
     """Return numbers and meaning of the reductions of one iteration of a method that reduces over all nodes."""
+    dim, conditioner = problem.dim, Shared().numbers(problem)
     triangle = dim * (dim + 1) // 2
     return {
         "allreduce-sgd": [(dim, "the gradient")],
@@ -106,7 +109,10 @@ def _reductions(name: str, dim: int) -> Sequence[tuple[int, str]]:
         "local-newton": [(dim + 1, "the model and its loss; the finish comes after")],
         "newton": [(dim + 2 + triangle, "gradient, loss and the Hessian's upper triangle")],
         "giant": [(dim + 2, "gradient and loss"), (dim, "direction"), (11, "losses of the line search, short")],
-        "newton-cg": [(2 * dim + 2, "gradient, loss and preconditioner"), (dim, "each product of the inner iteration")],
+        "newton-cg": [
+            (dim + 2 + conditioner, "gradient, loss and preconditioner"),
+            (dim, "each product of the inner iteration"),
+        ],
         "lbfgs": [(dim + 2, "gradient and loss")],
         "admm": [(dim, "the model and its residuals")],
     }[name]

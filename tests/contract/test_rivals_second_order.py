@@ -242,3 +242,10 @@ def test_local_newton_hands_over_to_newton_cg():
     first = next(i for i, state in enumerate(run.states) if state.finish is not None)
     assert first < 3
     assert F.f(run.models[-1]) - optimum(F) < 1e-12
+
+
+@pytest.mark.parametrize(("kind", "numbers"), [("logistic", 6), ("softmax", 21)])
+def test_numbers_of_the_shared_preconditioner(kind, numbers):
+    part, shared = problem(whole(kind)), Shared()
+    assert shared.numbers(part) == shared.local(part, np.zeros(part.dim)).size == numbers
+    assert Shared(largest=5).numbers(part) == part.dim

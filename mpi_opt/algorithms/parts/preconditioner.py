@@ -121,6 +121,11 @@ class Shared:
     rows: int = 4096
     largest: int = 2000
 
+    def numbers(self, problem: SecondOrder) -> int:
+        """Return the length of what ``local`` returns."""
+        side = problem.dim // problem.columns
+        return side * (side + 1) // 2 if self.fits(problem) else problem.dim
+
     def local(self, problem: SecondOrder, w: Vector) -> Vector:
         """See `Preconditioner`."""
         if not self.fits(problem):
