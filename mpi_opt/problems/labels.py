@@ -1,46 +1,15 @@
-"""Whether labels fit a loss: those of a data set as read, and those of a shard as mapped."""
+"""Whether a shard's labels, as mapped, fit a loss; those of a whole set are checked where they are read."""
 
 import numpy as np
 
 from mpi_opt.errors import DataError
-from mpi_opt.problems.losses import Kind, Labels
+from mpi_opt.problems.losses import Labels
+from mpi_opt.types import LabelKind
 
 _SHOWN = 8
 
 
-def check_label_set(kind: Kind, distinct: Labels, loss: str) -> None:
-    """Check the distinct labels of a whole data set as they stand in the file, before they are mapped.
-
-    Parameters
-    ----------
-    kind : {"binary", "classes", "real"}
-        What the loss takes.
-    distinct : ndarray, shape (labels,)
-        Every label of the file, at least once.
-    loss : str
-        Its name, for the message.
-
-    Raises
-    ------
-    DataError
-        Not two labels for "binary"; fewer than two, or one that is not a whole number, for "classes"; one that is
-        not finite for any. Names the labels found and what the loss needs.
-    """
-    number = np.unique(distinct).size
-    fits = bool(np.isfinite(distinct).all())
-    if kind == "binary":
-        fits = fits and number == 2
-        needed = "exactly two labels"
-    elif kind == "classes":
-        fits = fits and number >= 2 and bool((distinct == np.floor(distinct)).all())
-        needed = "two or more labels, whole numbers"
-    else:
-        needed = "finite numbers"
-    if not fits:
-        raise DataError(f"labels do not fit the loss {loss}: found {found(distinct)}; needed: {needed}")
-
-
-def check_mapped_labels(kind: Kind, labels: Labels, loss: str, *, classes: int | None = None) -> None:
+def check_mapped_labels(kind: LabelKind, labels: Labels, loss: str, *, classes: int | None = None) -> None:
     """Check the labels of a shard, as problems take them; an empty shard fits every loss.
 
     Parameters

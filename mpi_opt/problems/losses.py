@@ -14,15 +14,12 @@ All are vectorised over rows and written so that no intermediate overflows: a va
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from mpi_opt.types import Vector
-
-Kind: TypeAlias = Literal["binary", "classes", "real"]
-"""What labels a loss takes: -1/+1, 0..C-1, or any finite number."""
+from mpi_opt.types import LabelKind, Vector
 
 Labels: TypeAlias = npt.NDArray[Any]
 """One label a row: float64, or intp for softmax."""
@@ -35,7 +32,7 @@ class Loss(Protocol):
     """What a problem needs of its loss."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> LabelKind:
         """What labels the loss takes."""
         ...
 
@@ -84,7 +81,7 @@ class _OneColumn:
 class _Signs(_OneColumn):
     """Two classes, -1 and +1, told apart by the sign of the margin."""
 
-    kind: ClassVar[Kind] = "binary"
+    kind: ClassVar[LabelKind] = "binary"
 
     def wrong(self, z: Vector, y: Labels) -> int:
         """Count errors; the prediction is +1 for z > 0, else -1, as scikit-learn and LIBLINEAR have it.
@@ -98,7 +95,7 @@ class _Signs(_OneColumn):
 class _Reals(_OneColumn):
     """Regression: no prediction is wrong, only far."""
 
-    kind: ClassVar[Kind] = "real"
+    kind: ClassVar[LabelKind] = "real"
 
     def wrong(self, z: Vector, y: Labels) -> int:  # noqa: ARG002
         """Return 0."""
@@ -203,7 +200,7 @@ class Huber(_Reals):
 class Softmax:
     """``log sum_c exp(z_c) - z_y`` with one column a class; ``z`` has shape ``(C, rows)``, ``y`` is intp."""
 
-    kind: ClassVar[Kind] = "classes"
+    kind: ClassVar[LabelKind] = "classes"
     curvature_bound: ClassVar[float] = 0.5
 
     def probabilities(self, z: Vector) -> Vector:

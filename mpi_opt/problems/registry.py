@@ -1,15 +1,14 @@
 """Losses by the names a job uses, and the problem that belongs to each."""
 
-import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from mpi_opt.errors import JobError
-from mpi_opt.problems.labels import check_label_set
 from mpi_opt.problems.linear import LinearProblem
-from mpi_opt.problems.losses import Huber, Kind, Logistic, MarginLoss, Softmax, Squared, SquaredHinge
+from mpi_opt.problems.losses import Huber, Logistic, MarginLoss, Softmax, Squared, SquaredHinge
 from mpi_opt.problems.softmax import SoftmaxProblem
-from mpi_opt.types import Features, Vector
+from mpi_opt.types import Features, LabelKind, Vector
+from mpi_opt.words import nearest
 
 LOSSES: Mapping[str, MarginLoss | Softmax] = MappingProxyType(
     {
@@ -33,14 +32,13 @@ def find_loss(loss_name: str) -> MarginLoss | Softmax:
     """
     loss = LOSSES.get(loss_name)
     if loss is None:
-        near = difflib.get_close_matches(loss_name, LOSSES, n=1, cutoff=0.0)
         raise JobError(
-            f"problem.loss = {loss_name!r} is unknown; did you mean {near[0]!r}? Allowed: {', '.join(LOSSES)}"
+            f"problem.loss = {loss_name!r} is unknown{nearest(loss_name, LOSSES)}; allowed: {', '.join(LOSSES)}"
         )
     return loss
 
 
-def label_kind(loss_name: str) -> Kind:
+def label_kind(loss_name: str) -> LabelKind:
     """Return what labels the loss takes: "binary" (-1/+1), "classes" (0..C-1) or "real".
 
     Raises
@@ -49,26 +47,6 @@ def label_kind(loss_name: str) -> Kind:
         No loss of this name.
     """
     return find_loss(loss_name).kind
-
-
-def check_labels(loss_name: str, distinct: Vector) -> None:
-    """Check that the labels of a whole data set, as they stand in the file, can be mapped to what the loss takes.
-
-    Parameters
-    ----------
-    loss_name : str
-        A key of `LOSSES`.
-    distinct : ndarray, shape (labels,)
-        Every label of the file, at least once.
-
-    Raises
-    ------
-    JobError
-        No loss of this name.
-    DataError
-        Names the labels found and what the loss needs.
-    """
-    check_label_set(label_kind(loss_name), distinct, loss_name)
 
 
 def make_problem(

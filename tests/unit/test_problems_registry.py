@@ -7,7 +7,7 @@ from scipy import sparse
 from mpi_opt.errors import DataError, JobError
 from mpi_opt.problems.linear import LinearProblem
 from mpi_opt.problems.losses import Logistic
-from mpi_opt.problems.registry import LOSSES, check_labels, label_kind, make_problem
+from mpi_opt.problems.registry import LOSSES, label_kind, make_problem
 from mpi_opt.problems.softmax import SoftmaxProblem
 
 
@@ -19,29 +19,6 @@ def test_the_names_of_the_job_file():
 def test_an_unknown_loss_names_the_nearest():
     with pytest.raises(JobError, match=r"'logstic' is unknown; did you mean 'logistic'\?.*softmax"):
         label_kind("logstic")
-
-
-@pytest.mark.parametrize(
-    ("loss", "labels", "message"),
-    [
-        ("logistic", [1, 2, 3], "logistic: found 1, 2, 3; needed: exactly two labels"),
-        ("squared-hinge", [1, 1], "found 1; needed: exactly two labels"),
-        ("softmax", [0.5, 1], "found 0.5, 1; needed: two or more labels, whole numbers"),
-        ("softmax", [4], "found 4; needed: two or more"),
-        ("squared", [1.5, np.nan], "found 1.5, nan; needed: finite numbers"),
-        ("logistic", range(20), r"found 0, 1, 2, 3, 4, 5, 6, 7, \.\.\. \(20 distinct\)"),
-    ],
-)
-def test_label_sets_that_do_not_fit(loss, labels, message):
-    with pytest.raises(DataError, match=message):
-        check_labels(loss, np.array(labels, dtype=float))
-
-
-@pytest.mark.parametrize(
-    ("loss", "labels"), [("logistic", [0, 1]), ("logistic", [2, 1, 2]), ("softmax", [1, 2, 7]), ("huber", [0.5])]
-)
-def test_label_sets_that_fit(loss, labels):
-    check_labels(loss, np.array(labels, dtype=float))
 
 
 @pytest.mark.parametrize(

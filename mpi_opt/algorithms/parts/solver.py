@@ -68,7 +68,8 @@ class Cholesky:
         if mu:
             np.einsum("ii->i", h)[:] += mu
         p = solve_symmetric(h, g)
-        problem.center(p)
+        if not mu:
+            problem.center(p)  # with mu nothing is left to rounding
         return p
 
 
