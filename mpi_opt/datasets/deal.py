@@ -1,6 +1,9 @@
-"""Rows from whoever read them to the nodes that train on them, in flat numeric arrays."""
+"""Rows from whoever read them to the nodes that train on them, in flat numeric arrays and in pieces.
 
-from collections.abc import Callable, Sequence
+A process holds its rows as read, its rows as dealt, and a piece of each on its way.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,8 +16,9 @@ from mpi_opt.datasets.shard import Shard
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.types import Features, Indices, Vector
 
-_Send: TypeAlias = Callable[[Callable[[Indices], npt.NDArray[Any]]], npt.NDArray[Any]]
-"""Picks an array for the rows of each process, sends it, returns what came."""
+PIECE = 1 << 16
+"""Entries that a process sends at a time, to all processes together."""
+
 _Cut: TypeAlias = Callable[[int, int], Features]
 """The features of rows ``begin`` to ``end`` of this process."""
 
@@ -50,27 +54,24 @@ def deal(
     tuple of Shard
         One for each of ``local``, in that order. The shards do not depend on how many processes there are.
     """
-    place = np.full(holding.rows, -1, dtype=np.int64)
-    place[partition.order] = np.arange(partition.order.size)
-    mine = place[holding.first : holding.first + labels.size]
+    mine = _places(holding.first, labels.size, partition.order)
     held = np.flatnonzero(mine >= 0)
     held = held[_sorting(mine[held])]
     # of nodes that begin at the same place only the last one has rows
     target = owners[np.searchsorted(partition.offsets, mine[held], side="right") - 1]
     groups = [held[target == process] if served else held[:0] for process, served in enumerate(holding.serves)]
-
-    def send(pick: Callable[[Indices], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        came = collectives.all_to_all([pick(rows) for rows in groups])
-        return came[0] if len(came) == 1 else np.concatenate(came)
-
-    places = send(lambda rows: mine[rows])
-    arrived = _sorting(places)
-    places, values = places[arrived], send(lambda rows: labels[rows])[arrived]
+    del held, target
+    came = collectives.all_to_all([mine[rows] for rows in groups])
+    del mine
+    places = np.concatenate(came)
+    places = places[_sorting(places)]
+    route = _Route(groups, [np.searchsorted(places, part) for part in came], collectives)
+    values = route.per_row(labels)
     if holding.sparse is not None:
-        cut = _deal_sparse(holding.sparse, holding.index_base, features, arrived, send)
+        cut = _deal_sparse(holding.sparse, holding.index_base, features, route)
     else:
         assert holding.dense is not None
-        cut = _deal_dense(holding.dense, holding.divisor, features, arrived, send)
+        cut = _deal_dense(holding.dense, holding.divisor, features, route)
 
     def shard(node: int) -> Shard:
         begin, end = (int(at) for at in np.searchsorted(places, partition.offsets[node : node + 2]))
@@ -79,19 +80,83 @@ def deal(
     return tuple(shard(node) for node in local)
 
 
+def _places(first: int, count: int, order: Indices) -> Indices:
+    """Return where in ``order`` the rows ``first`` to ``first + count`` stand, -1 for those left out."""
+    at = np.flatnonzero((order >= first) & (order < first + count))
+    places = np.full(count, -1, dtype=np.int64)
+    places[order[at] - first] = at
+    return places
+
+
 def _sorting(keys: Indices) -> Any:
     """Return what to index with to sort by ``keys``, all distinct; a slice if they ascend already."""
     return slice(None) if bool((keys[1:] > keys[:-1]).all()) else np.argsort(keys, kind="stable")
 
 
-def _deal_sparse(rows: Rows, index_base: int, features: int, arrived: Any, send: _Send) -> _Cut:
-    lengths = np.diff(rows.indptr)
-    came_lengths = send(lambda picked: lengths[picked])
-    came = np.append(0, np.cumsum(came_lengths))
-    order = _entries(came, np.arange(came_lengths.size)[arrived])
-    indices = send(lambda picked: rows.indices[_entries(rows.indptr, picked)])[order] - np.int32(index_base)
-    values = send(lambda picked: rows.values[_entries(rows.indptr, picked)])[order]
-    indptr = np.append(0, np.cumsum(came_lengths[arrived]))
+class _Route:
+    """Which rows go to which process, and where those that come belong.
+
+    Parameters
+    ----------
+    groups : sequence of ndarray of int64
+        For each process the rows held here that it gets, as it gets them.
+    spots : sequence of ndarray of int64
+        For each process where the rows that it sends belong among this process's rows as dealt.
+    collectives : Collectives
+    """
+
+    def __init__(self, groups: Sequence[Indices], spots: Sequence[Indices], collectives: Collectives) -> None:
+        self.groups, self.spots, self._collectives = groups, spots, collectives
+        self.count = sum(part.size for part in spots)
+
+    def keeps(self, held: int) -> bool:
+        """Return whether this is the only process, and all of its ``held`` rows stay where they are."""
+        return self._collectives.size == 1 and all(
+            np.array_equal(rows, np.arange(held)) for rows in (self.groups[0], self.spots[0])
+        )
+
+    def per_row(self, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Send one number for each row; return those of the rows dealt to this process."""
+        out = np.empty(self.count, dtype=numbers.dtype)
+        self.move(numbers, self.groups, out, self.spots)
+        return out
+
+    def move(
+        self, source: npt.NDArray[Any], picks: Sequence[Any], out: npt.NDArray[Any], spots: Sequence[Any]
+    ) -> None:
+        """Send ``source[picks[p]]`` to each process p and put what comes from it to ``out[spots[p]]``."""
+        came = self._collectives.all_to_all([source[pick].ravel() for pick in picks])
+        for spot, part in zip(spots, came, strict=True):
+            out[spot] = part.reshape(-1, *out.shape[1:])
+
+    def pieces(self, sent: Sequence[Indices], due: Sequence[Indices]) -> Iterator[tuple[list[Indices], list[Indices]]]:
+        """Yield the groups and spots of a few rows at a time, as often on every process.
+
+        Parameters
+        ----------
+        sent, due : sequence of ndarray of int64
+            Entries of each row that goes to, or comes from, each process: both ends cut alike.
+        """
+        most = max(1, PIECE // self._collectives.size)
+        ends = [np.cumsum(sizes) for sizes in (*sent, *due)]
+        longest = max(int(end[-1]) if end.size else 0 for end in ends)
+        rounds = max(1, int(self._collectives.max([-(-longest // most)])[0]))
+        edges = np.arange(1, rounds) * most
+        cuts = [np.concatenate([[0], np.searchsorted(end, edges, "right"), [end.size]]) for end in ends]
+        del ends
+        numbers = [*self.groups, *self.spots]
+        for k in range(rounds):
+            piece = [rows[cut[k] : cut[k + 1]] for rows, cut in zip(numbers, cuts, strict=True)]
+            yield piece[: len(sent)], piece[len(sent) :]
+
+
+def _deal_sparse(rows: Rows, index_base: int, features: int, route: _Route) -> _Cut:
+    base = np.int32(index_base)
+    if route.keeps(rows.labels.size):
+        indptr, indices, values = rows.indptr, rows.indices - base, rows.values
+    else:
+        indptr, indices, values = _send_sparse(rows, route)
+        indices -= base
 
     def cut(begin: int, end: int) -> Features:
         from scipy.sparse import csr_array
@@ -108,18 +173,40 @@ def _deal_sparse(rows: Rows, index_base: int, features: int, arrived: Any, send:
     return cut
 
 
+def _send_sparse(rows: Rows, route: _Route) -> tuple[Indices, npt.NDArray[np.int32], Vector]:
+    """Return the index pointers, indices and values of the rows dealt to this process."""
+    lengths = np.diff(rows.indptr)
+    arrived = route.per_row(lengths)
+    indptr = np.append(0, np.cumsum(arrived))
+    indices, values = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1])
+    sent, due = [lengths[group] for group in route.groups], [arrived[spot] for spot in route.spots]
+    del lengths, arrived
+    for groups, spots in route.pieces(sent, due):
+        picks = [_entries(rows.indptr, group) for group in groups]
+        places = [_entries(indptr, spot) for spot in spots]
+        route.move(rows.indices, picks, indices, places)
+        route.move(rows.values, picks, values, places)
+    return indptr, indices, values
+
+
 def _entries(indptr: Indices, rows: Indices) -> Any:
-    """Return what to index with for the entries of ``rows``, in that order; a slice if that is all of them."""
-    if rows.size == indptr.size - 1 and bool((rows[1:] > rows[:-1]).all()):
-        return slice(None)
-    lengths = (indptr[1:] - indptr[:-1])[rows]
+    """Return what to index with for the entries of ``rows``, in that order; a slice if they lie together."""
+    if rows.size == 0:
+        return slice(0, 0)
+    if bool((rows[1:] - rows[:-1] == 1).all()):
+        return slice(indptr[rows[0]], indptr[rows[-1] + 1])
+    lengths = indptr[rows + 1] - indptr[rows]
     ends = np.cumsum(lengths)
-    return np.repeat(indptr[rows] - ends + lengths, lengths) + np.arange(ends[-1] if ends.size else 0)
+    at = np.repeat(indptr[rows] - ends + lengths, lengths)
+    at += np.arange(at.size)
+    return at
 
 
-def _deal_dense(table: npt.NDArray[Any], divisor: float, features: int, arrived: Any, send: _Send) -> _Cut:
-    flat = send(lambda picked: table[picked].ravel())
-    came = flat.reshape(-1, features)[arrived].astype(np.float64)
+def _deal_dense(table: npt.NDArray[Any], divisor: float, features: int, route: _Route) -> _Cut:
+    came = np.empty((route.count, features))
+    sent, due = ([np.full(rows.size, features) for rows in side] for side in (route.groups, route.spots))
+    for groups, spots in route.pieces(sent, due):
+        route.move(table, groups, came, spots)
     if divisor != 1.0:
         came /= divisor
     return lambda begin, end: came[begin:end]

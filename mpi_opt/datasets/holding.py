@@ -57,6 +57,15 @@ class Holding:
     nonzeros: int
     index_base: int
 
+    def without_rows(self) -> "Holding":
+        """Return the figures alone, so that the rows read need not be kept beside the rows dealt."""
+        return replace(
+            self,
+            labels=self.labels[:0].copy(),
+            sparse=None if self.sparse is None else _no_rows(),
+            dense=None if self.dense is None else self.dense[:0].copy(),
+        )
+
 
 def hold(
     words: str | Sequence[str], search: Sequence[Path], index_base: int | None, collectives: Collectives
@@ -110,11 +119,14 @@ def _piece(name: str, labels: Vector, sparse: Rows | None, dense: npt.NDArray[np
     return Holding(name, labels, sparse, dense, 1.0, 0, np.empty(0, dtype=np.bool_), 0, 0, 0, 0)
 
 
+def _no_rows() -> Rows:
+    return Rows(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0), np.empty(0))
+
+
 def _nothing(source: Source) -> Holding:
     """Return what a process holds that leaves the reading to another."""
     if isinstance(source, TextFiles):
-        empty = Rows(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0), np.empty(0))
-        return _piece(source.name, empty.labels, empty, None)
+        return _piece(source.name, np.empty(0), _no_rows(), None)
     if isinstance(source, IdxPair):
         return replace(_piece(source.name, np.empty(0), None, np.empty((0, 0), dtype=np.uint8)), divisor=WHITE)
     return _piece(source.name, np.empty(0), None, np.empty((0, 0)))

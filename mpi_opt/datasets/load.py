@@ -82,6 +82,7 @@ def load(spec: DataSpec, collectives: Collectives, nodes: int, local: Sequence[i
     partition = _partition(spec, nodes, kept, train, labels, collectives)
     shards = deal(train, labels, columns, partition, owners, local, collectives)
     count = partition.order.size
+    del partition
     info = _info(train, count, columns, _nonzeros(train, shards, count, collectives), mapping)
     test, test_info = None, None
     if held is not None:
@@ -89,6 +90,7 @@ def load(spec: DataSpec, collectives: Collectives, nodes: int, local: Sequence[i
         test = deal(train, labels, columns, even, owners, local, collectives)
         test_info = _info(train, held.size, columns, train.nonzeros - info.nonzeros, mapping)
     elif spec.test is not None:
+        train, labels = train.without_rows(), labels[:0]
         other = hold(spec.test, spec.search, _base_of_test(spec, train), collectives)
         _check_fits(other, columns, train)
         known = _known_labels(other, mapping, collectives)

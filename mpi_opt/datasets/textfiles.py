@@ -7,11 +7,11 @@ from typing import BinaryIO
 import numpy as np
 
 from mpi_opt.datasets.compressed import open_stream
-from mpi_opt.datasets.libsvm import Rows, join_rows, parse
+from mpi_opt.datasets.libsvm import BLOCK, Rows, join_rows, parse_blocks
 from mpi_opt.datasets.source import TextFiles
 
-CHUNK = 1 << 23
-"""Bytes read at a time."""
+CHUNK = BLOCK
+"""Bytes read at a time: what is parsed at once, so that text never matters beside the data."""
 
 
 def read_share(source: TextFiles, part: int, parts: int, index_base: int) -> Rows:
@@ -26,27 +26,29 @@ def read_share(source: TextFiles, part: int, parts: int, index_base: int) -> Row
     """
     total = sum(source.sizes)
     low, high = total * part // parts, total * (part + 1) // parts
-    rows, begin = [], 0
+    ranges, begin = [], 0
     for path, size in zip(source.paths, source.sizes, strict=True):
         first, last = max(low - begin, 0), min(high - begin, size)
         if first < last:
-            rows += _read_range(path, first, last, index_base)
+            ranges.append((path, first, last))
         begin += size
-    return join_rows(rows)
+    return join_rows(rows for path, first, last in ranges for rows in _read_range(path, first, last, index_base))
 
 
 def read_whole(source: TextFiles, index_base: int) -> Rows:
     """Read all files, compressed or not; errors as in ``read_share``."""
-    return join_rows([rows for path in source.paths for rows in _read_range(path, 0, None, index_base)])
+    return join_rows(rows for path in source.paths for rows in _read_range(path, 0, None, index_base))
 
 
-def _read_range(path: Path, first: int, last: int | None, index_base: int) -> list[Rows]:
-    """Return the rows of the lines that begin in bytes ``first`` to ``last`` of the (uncompressed) file."""
+def _read_range(path: Path, first: int, last: int | None, index_base: int) -> Iterator[Rows]:
+    """Yield the rows of the lines that begin in bytes ``first`` to ``last`` of the (uncompressed) file."""
     with open_stream(path) as stream:
-        return [
-            parse(data, str(path), lambda at=at: 1 + _count_lines(path, at), index_base)  # type: ignore[misc]
-            for at, data in _whole_lines(stream, first, last)
-        ]
+        for at, data in _whole_lines(stream, first, last):
+
+            def line(at: int = at) -> int:
+                return 1 + _count_lines(path, at)
+
+            yield from parse_blocks(data, str(path), line, index_base)
 
 
 def _whole_lines(stream: BinaryIO, first: int, last: int | None) -> Iterator[tuple[int, bytes]]:
