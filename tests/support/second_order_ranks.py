@@ -1,4 +1,4 @@
-"""Rank script: second-order cases over MPI. ``second_order_ranks.py OUT MODE NAME...``, MODE ``ordered`` or ``mpi``.
+"""Rank script: second-order cases over MPI, in rank order and in MPI's own. ``second_order_ranks.py OUT NAME...``.
 
 Each rank keeps its models after every step, what the package counted, and what a wrapper of the communicator saw it
 hand over.
@@ -47,22 +47,27 @@ class Counting:
         self._comm.Bcast(buffer, root=root)
 
 
-def main(out, mode, *names):
+def main(out, *names):
     for number, name in enumerate(names):
-        comm = Counting(mpi.world())
-        made = second_order.make(name, comm.size)
-        network = mpi.MpiNetwork(comm, (), None, ordered=mode == "ordered")
-        seen, _ = second_order.drive(made, network, second_order.CASES[name].steps)
-        t = network.traffic[0]
-        np.savez(
-            f"{out}/{number}_{comm.rank}.npz",
-            w=[step.w[0] for step in seen],
-            counts=[[step.rounds, step.short] for step in seen],
-            ended=seen[-1].ended,
-            ours=[t.payload_bytes + t.header_bytes, t.messages, t.rounds + t.short_rounds],
-            theirs=[comm.seen["bytes"], comm.seen["messages"], comm.seen["answers"]],
-        )
-        network.close()
+        for mode in ("ordered", "mpi"):
+            one(f"{out}/{mode}_{number}", name, mode)
+
+
+def one(path, name, mode):
+    comm = Counting(mpi.world())
+    made = second_order.make(name, comm.size)
+    network = mpi.MpiNetwork(comm, (), None, ordered=mode == "ordered")
+    seen, _ = second_order.drive(made, network, second_order.CASES[name].steps)
+    t = network.traffic[0]
+    np.savez(
+        f"{path}_{comm.rank}.npz",
+        w=[step.w[0] for step in seen],
+        counts=[[step.rounds, step.short] for step in seen],
+        ended=seen[-1].ended,
+        ours=[t.payload_bytes + t.header_bytes, t.messages, t.rounds + t.short_rounds],
+        theirs=[comm.seen["bytes"], comm.seen["messages"], comm.seen["answers"]],
+    )
+    network.close()
 
 
 main(*sys.argv[1:])
