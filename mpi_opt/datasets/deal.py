@@ -16,7 +16,7 @@ from mpi_opt.datasets.shard import Shard
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.types import Features, Indices, Vector
 
-PIECE = 1 << 16
+PIECE = 1 << 15
 """Entries that a process sends at a time, to all processes together."""
 
 _Cut: TypeAlias = Callable[[int, int], Features]
@@ -54,7 +54,7 @@ def deal(
     tuple of Shard
         One for each of ``local``, in that order. The shards do not depend on how many processes there are.
     """
-    mine = _places(holding.first, labels.size, partition.order)
+    mine = _places(holding.numbers, partition.order)
     held = np.flatnonzero(mine >= 0)
     held = held[_sorting(mine[held])]
     # of nodes that begin at the same place only the last one has rows
@@ -66,6 +66,7 @@ def deal(
     places = np.concatenate(came)
     places = places[_sorting(places)]
     route = _Route(groups, [np.searchsorted(places, part) for part in came], collectives)
+    del groups, came
     values = route.per_row(labels)
     if holding.sparse is not None:
         cut = _deal_sparse(holding.sparse, holding.index_base, features, route)
@@ -80,11 +81,15 @@ def deal(
     return tuple(shard(node) for node in local)
 
 
-def _places(first: int, count: int, order: Indices) -> Indices:
-    """Return where in ``order`` the rows ``first`` to ``first + count`` stand, -1 for those left out."""
-    at = np.flatnonzero((order >= first) & (order < first + count))
-    places = np.full(count, -1, dtype=np.int64)
-    places[order[at] - first] = at
+def _places(numbers: Indices, order: Indices) -> Indices:
+    """Return where in ``order`` the rows ``numbers`` (ascending) stand, -1 for those left out."""
+    places = np.full(numbers.size, -1, dtype=np.int64)
+    # the order is the whole set's, so nothing else as long is made of it
+    for begin in range(0, order.size if numbers.size else 0, PIECE):
+        rows = order[begin : begin + PIECE]
+        at = np.minimum(np.searchsorted(numbers, rows), numbers.size - 1)
+        here = np.flatnonzero(numbers[at] == rows)
+        places[at[here]] = begin + here
     return places
 
 
@@ -121,9 +126,7 @@ class _Route:
         self.move(numbers, self.groups, out, self.spots)
         return out
 
-    def move(
-        self, source: npt.NDArray[Any], picks: Sequence[Any], out: npt.NDArray[Any], spots: Sequence[Any]
-    ) -> None:
+    def move(self, source: npt.NDArray[Any], picks: Sequence[Any], out: npt.NDArray[Any], spots: Sequence[Any]) -> None:
         """Send ``source[picks[p]]`` to each process p and put what comes from it to ``out[spots[p]]``."""
         came = self._collectives.all_to_all([source[pick].ravel() for pick in picks])
         for spot, part in zip(spots, came, strict=True):
@@ -143,11 +146,11 @@ class _Route:
         rounds = max(1, int(self._collectives.max([-(-longest // most)])[0]))
         edges = np.arange(1, rounds) * most
         cuts = [np.concatenate([[0], np.searchsorted(end, edges, "right"), [end.size]]) for end in ends]
-        del ends
+        del sent, due, ends
         numbers = [*self.groups, *self.spots]
         for k in range(rounds):
             piece = [rows[cut[k] : cut[k + 1]] for rows, cut in zip(numbers, cuts, strict=True)]
-            yield piece[: len(sent)], piece[len(sent) :]
+            yield piece[: len(self.groups)], piece[len(self.groups) :]
 
 
 def _deal_sparse(rows: Rows, index_base: int, features: int, route: _Route) -> _Cut:
@@ -179,9 +182,9 @@ def _send_sparse(rows: Rows, route: _Route) -> tuple[Indices, npt.NDArray[np.int
     arrived = route.per_row(lengths)
     indptr = np.append(0, np.cumsum(arrived))
     indices, values = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1])
-    sent, due = [lengths[group] for group in route.groups], [arrived[spot] for spot in route.spots]
+    pieces = route.pieces([lengths[group] for group in route.groups], [arrived[spot] for spot in route.spots])
     del lengths, arrived
-    for groups, spots in route.pieces(sent, due):
+    for groups, spots in pieces:
         picks = [_entries(rows.indptr, group) for group in groups]
         places = [_entries(indptr, spot) for spot in spots]
         route.move(rows.indices, picks, indices, places)

@@ -4,6 +4,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,12 @@ from mpi_opt.datasets.builtin import read_builtin
 from mpi_opt.datasets.idx import WHITE, read_images
 from mpi_opt.datasets.libsvm import Rows
 from mpi_opt.datasets.numbers import Mask
-from mpi_opt.datasets.source import BuiltinSet, IdxPair, Source, TextFiles, resolve
-from mpi_opt.datasets.textfiles import read_share, read_whole
+from mpi_opt.datasets.packed import read_spread
+from mpi_opt.datasets.source import BuiltinSet, IdxPair, TextFiles, resolve
+from mpi_opt.datasets.textfiles import read_share
 from mpi_opt.errors import DataError
 from mpi_opt.network.collectives import Collectives
-from mpi_opt.types import Vector
+from mpi_opt.types import Indices, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,8 @@ class Holding:
         The rows held, of any other set, in the type they are stored in: what travels is a byte a pixel.
     divisor : float
         What dense features are divided by when they have arrived.
-    first : int
-        Number in the set of the first row held.
+    numbers : ndarray of int64, shape (held,)
+        Numbers in the set of the rows held, ascending.
     serves : ndarray of bool, shape (processes,)
         Which processes get their rows from this one.
     rows, features, nonzeros : int
@@ -50,7 +52,7 @@ class Holding:
     sparse: Rows | None
     dense: npt.NDArray[np.uint8] | Vector | None
     divisor: float
-    first: int
+    numbers: Indices
     serves: Mask
     rows: int
     features: int
@@ -62,6 +64,7 @@ class Holding:
         return replace(
             self,
             labels=self.labels[:0].copy(),
+            numbers=self.numbers[:0].copy(),
             sparse=None if self.sparse is None else _no_rows(),
             dense=None if self.dense is None else self.dense[:0].copy(),
         )
@@ -72,8 +75,9 @@ def hold(
 ) -> Holding:
     """Read a set, all processes together.
 
-    Plain text is read by byte range, a share on each process. Compressed text, IDX files and built-in sets are read
-    once on each host, by its lowest rank, which serves the processes of that host.
+    Plain text is read by byte range, a share on each process. All else is read once on each host, by its lowest rank,
+    and serves the processes of that host: compressed text is spread over them as it is read, IDX files and built-in
+    sets stay with the reader.
 
     Parameters
     ----------
@@ -96,61 +100,77 @@ def hold(
             error = caught
     collectives.check(error)
     source = collectives.broadcast(source)
-    whole = not isinstance(source, TextFiles) or source.compressed
-    serves = np.ones(collectives.size, dtype=np.bool_)
-    reads = True
-    if whole:
-        hosts = collectives.gather(socket.gethostname())
-        serves = np.array([host == hosts[collectives.rank] for host in hosts])
-        reads = int(np.argmax(serves)) == collectives.rank
-        serves &= reads
-    piece, error = _nothing(source), None
-    if reads:
-        try:
-            piece = _read(source, whole, index_base, collectives)
-        except DataError as caught:
-            error = caught
-    collectives.check(error)
-    return _agree(replace(piece, serves=serves), whole, index_base, collectives)
+    # with the base still open, the parser must let index 0 pass
+    smallest = 0 if index_base is None else index_base
+    if isinstance(source, TextFiles) and not source.compressed:
+        everyone = list(range(collectives.size))
+        return _agree(_read_share(source, smallest, collectives), everyone, everyone, index_base, collectives)
+    names = collectives.gather(socket.gethostname())
+    first, host = ([other for other, name in enumerate(names) if name == names[of]] for of in (0, collectives.rank))
+    if isinstance(source, TextFiles):
+        piece = _piece(source.name, *read_spread(source, smallest, host, collectives))
+        return _agree(piece, first, host, index_base, collectives)
+    reads = host[0] == collectives.rank
+    return _agree(_read_dense(source, reads, collectives), [0], host if reads else [], index_base, collectives)
 
 
-def _piece(name: str, labels: Vector, sparse: Rows | None, dense: npt.NDArray[np.uint8] | Vector | None) -> Holding:
-    """Return a holding whose figures are still to be agreed on."""
-    return Holding(name, labels, sparse, dense, 1.0, 0, np.empty(0, dtype=np.bool_), 0, 0, 0, 0)
+def _piece(name: str, rows: Rows, numbers: Indices) -> Holding:
+    """Return a holding of text whose figures are still to be agreed on."""
+    return Holding(name, rows.labels, rows, None, 1.0, numbers, np.empty(0, dtype=np.bool_), 0, 0, 0, 0)
+
+
+def _dense_piece(name: str, table: npt.NDArray[np.uint8] | Vector, labels: Vector, divisor: float) -> Holding:
+    """Return a holding of anything else whose figures are still to be agreed on."""
+    numbers = np.arange(labels.size, dtype=np.int64)
+    return Holding(name, labels, None, table, divisor, numbers, np.empty(0, dtype=np.bool_), 0, 0, 0, 0)
 
 
 def _no_rows() -> Rows:
     return Rows(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0), np.empty(0))
 
 
-def _nothing(source: Source) -> Holding:
-    """Return what a process holds that leaves the reading to another."""
-    if isinstance(source, TextFiles):
-        return _piece(source.name, np.empty(0), _no_rows(), None)
-    if isinstance(source, IdxPair):
-        return replace(_piece(source.name, np.empty(0), None, np.empty((0, 0), dtype=np.uint8)), divisor=WHITE)
-    return _piece(source.name, np.empty(0), None, np.empty((0, 0)))
+def _read_share(source: TextFiles, smallest: int, collectives: Collectives) -> Holding:
+    """Return this process's share of plain text."""
+    rows, error = _no_rows(), None
+    try:
+        rows = read_share(source, collectives.rank, collectives.size, smallest)
+    except DataError as caught:
+        error = caught
+    collectives.check(error)
+    first = sum(collectives.gather(rows.labels.size)[: collectives.rank])
+    return _piece(source.name, rows, np.arange(first, first + rows.labels.size, dtype=np.int64))
 
 
-def _read(source: Source, whole: bool, index_base: int | None, collectives: Collectives) -> Holding:
-    """Return what this process reads."""
-    if isinstance(source, TextFiles):
-        # with the base still open, the parser must let index 0 pass
-        smallest = 0 if index_base is None else index_base
-        if whole:
-            rows = read_whole(source, smallest)
-        else:
-            rows = read_share(source, collectives.rank, collectives.size, smallest)
-        return _piece(source.name, rows.labels, rows, None)
-    if isinstance(source, BuiltinSet):
-        features, labels, divisor = read_builtin(source.key)
-        return replace(_piece(source.name, labels, None, features), divisor=divisor)
-    pixels, classes = read_images(source.images, source.labels)
-    return replace(_piece(source.name, classes.astype(np.float64), None, pixels), divisor=WHITE)
+def _read_dense(source: IdxPair | BuiltinSet, reads: bool, collectives: Collectives) -> Holding:
+    """Return the whole of a set that is no text, or what a process holds that leaves the reading to another."""
+    pixels = isinstance(source, IdxPair)
+    nothing: npt.NDArray[Any] = np.empty((0, 0), dtype=np.uint8 if pixels else np.float64)
+    piece, error = _dense_piece(source.name, nothing, np.empty(0), WHITE if pixels else 1.0), None
+    if reads:
+        try:
+            if isinstance(source, BuiltinSet):
+                piece = _dense_piece(source.name, *read_builtin(source.key))
+            else:
+                images, classes = read_images(source.images, source.labels)
+                piece = _dense_piece(source.name, images, classes.astype(np.float64), WHITE)
+        except DataError as caught:
+            error = caught
+    collectives.check(error)
+    return piece
 
 
-def _agree(piece: Holding, whole: bool, index_base: int | None, collectives: Collectives) -> Holding:
-    """Return the holding with the whole set's figures, the same on every process."""
+def _agree(
+    piece: Holding, holders: list[int], served: list[int], index_base: int | None, collectives: Collectives
+) -> Holding:
+    """Return the holding with the whole set's figures, the same on every process.
+
+    Parameters
+    ----------
+    holders : list of int
+        The processes that hold the set once, together.
+    served : list of int
+        The processes that get their rows from this one.
+    """
     smallest, largest = -1, -1
     if piece.sparse is not None:
         nonzeros = piece.sparse.values.size
@@ -160,7 +180,7 @@ def _agree(piece: Holding, whole: bool, index_base: int | None, collectives: Col
         assert piece.dense is not None
         nonzeros, largest = int(np.count_nonzero(piece.dense)), piece.dense.shape[1] - 1
     seen = collectives.gather((piece.labels.size, nonzeros, smallest, largest, piece.divisor))
-    counted = seen[:1] if whole else seen
+    counted = [seen[process] for process in holders]
     rows = sum(entry[0] for entry in counted)
     if rows == 0:
         raise DataError(f"{piece.name}: holds no rows; allowed is a set of at least one")
@@ -169,7 +189,7 @@ def _agree(piece: Holding, whole: bool, index_base: int | None, collectives: Col
         base = index_base if index_base is not None else int(all(entry[2] != 0 for entry in counted))
     return replace(
         piece,
-        first=0 if whole else sum(entry[0] for entry in seen[: collectives.rank]),
+        serves=np.isin(np.arange(collectives.size), served),
         divisor=seen[0][4],
         rows=rows,
         features=max(0, max(entry[3] for entry in counted) + 1 - base),

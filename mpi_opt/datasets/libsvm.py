@@ -26,7 +26,7 @@ LARGEST = 2**31 - 1
 """Largest index a file may hold: columns are numbered by int32."""
 
 BLOCK = 1 << 16
-"""Bytes parsed at a time: the work arrays, twenty times as large, stay in the cache and never matter beside the data."""
+"""Bytes parsed at a time: the work arrays, twenty times as much, stay in the cache and never matter beside the data."""
 
 
 @dataclass(frozen=True, slots=True)

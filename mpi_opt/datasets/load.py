@@ -162,7 +162,12 @@ def _partition(
     elif spec.partition == "shuffled":
         split = shuffled(rows, nodes, spec.seed)
     else:
-        everyone = np.concatenate(collectives.all_to_all([labels if served else labels[:0] for served in train.serves]))
+        numbers, found = (
+            np.concatenate(collectives.all_to_all([mine if served else mine[:0] for served in train.serves]))
+            for mine in (train.numbers, labels)
+        )
+        everyone = np.empty(train.rows)
+        everyone[numbers] = found
         mine = everyone if kept is None else everyone[kept]
         split = by_label(mine, nodes) if spec.alpha is None else dirichlet(mine, nodes, spec.seed, spec.alpha)
     return split if kept is None else Partition(kept[split.order], split.offsets)

@@ -2,16 +2,25 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
 from mpi_opt.datasets.compressed import open_stream
 from mpi_opt.datasets.libsvm import BLOCK, Rows, join_rows, parse_blocks
 from mpi_opt.datasets.source import TextFiles
+from mpi_opt.types import Bytes
 
 CHUNK = BLOCK
 """Bytes read at a time: what is parsed at once, so that text never matters beside the data."""
+
+
+class Text(NamedTuple):
+    """Whole lines: of which file of a source, from which byte of its uncompressed content."""
+
+    file: int
+    at: int
+    data: bytes
 
 
 def read_share(source: TextFiles, part: int, parts: int, index_base: int) -> Rows:
@@ -40,15 +49,28 @@ def read_whole(source: TextFiles, index_base: int) -> Rows:
     return join_rows(rows for path in source.paths for rows in _read_range(path, 0, None, index_base))
 
 
+def texts(source: TextFiles) -> Iterator[Text]:
+    """Yield all files, compressed or not, as whole lines of about ``CHUNK`` bytes; errors as in ``read_share``."""
+    for number, path in enumerate(source.paths):
+        with open_stream(path) as stream:
+            for at, data in _whole_lines(stream, 0, None):
+                yield Text(number, at, data)
+
+
+def parse_text(source: TextFiles, file: int, at: int, data: bytes | Bytes, index_base: int) -> Rows:
+    """Return the rows of whole lines that begin at byte ``at`` of a file; errors as in ``read_share``."""
+    return join_rows(_parse(source.paths[file], at, data, index_base))
+
+
 def _read_range(path: Path, first: int, last: int | None, index_base: int) -> Iterator[Rows]:
     """Yield the rows of the lines that begin in bytes ``first`` to ``last`` of the (uncompressed) file."""
     with open_stream(path) as stream:
         for at, data in _whole_lines(stream, first, last):
+            yield from _parse(path, at, data, index_base)
 
-            def line(at: int = at) -> int:
-                return 1 + _count_lines(path, at)
 
-            yield from parse_blocks(data, str(path), line, index_base)
+def _parse(path: Path, at: int, data: bytes | Bytes, index_base: int) -> Iterator[Rows]:
+    return parse_blocks(data, str(path), lambda: 1 + _count_lines(path, at), index_base)
 
 
 def _whole_lines(stream: BinaryIO, first: int, last: int | None) -> Iterator[tuple[int, bytes]]:

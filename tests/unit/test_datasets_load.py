@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, vstack
 from mpi_opt.datasets.labels import apply_map, label_map
 from mpi_opt.datasets.load import DataSpec, load
 from mpi_opt.datasets.source import TextFiles, resolve
-from mpi_opt.datasets.textfiles import read_share, read_whole
+from mpi_opt.datasets.textfiles import read_share, read_whole, texts
 from mpi_opt.errors import DataError, JobError, LaunchError
 from mpi_opt.network.collectives import Solo
 
@@ -215,11 +215,13 @@ def test_each_host_reads_packed_files_once(tmp_path, monkeypatch):
     names, read = threading.local(), []
     monkeypatch.setattr("socket.gethostname", lambda: names.host)
 
-    def counted(source, index_base):
-        read.append(names.host)
-        return read_whole(source, index_base)
+    def counted(source):
+        for text in texts(source):
+            read.append((names.host, text.at))
+            yield text
 
-    monkeypatch.setattr("mpi_opt.datasets.holding.read_whole", counted)
+    monkeypatch.setattr("mpi_opt.datasets.packed.texts", counted)
+    monkeypatch.setattr("mpi_opt.datasets.textfiles.CHUNK", 40)  # several rounds, more on the smaller host
 
     def task(collectives):
         names.host = "aabab"[collectives.rank]
@@ -227,7 +229,10 @@ def test_each_host_reads_packed_files_once(tmp_path, monkeypatch):
         return load(spec, collectives, 5, [collectives.rank])
 
     results = on_threads(5, task)
-    assert sorted(read) == ["a", "b"]
+    at = [place for host, place in read if host == "a"]
+    assert len(at) > 6
+    assert at == sorted(set(at))
+    assert at == [place for host, place in read if host == "b"]
     rows = [row for result in results for shard in result.train + result.test for row in shard.rows.tolist()]
     assert sorted(rows) == list(range(37))
     for result in results:
