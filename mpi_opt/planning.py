@@ -104,8 +104,8 @@ def _reductions(name: str, problem: SecondOrder) -> Sequence[tuple[int, str]]:
     dim, conditioner = problem.dim, Shared().numbers(problem)
     triangle = dim * (dim + 1) // 2
     return {
-        "allreduce-sgd": [(dim, "the gradient")],
-        "local-sgd": [(dim, "the model")],
+        "allreduce-sgd": [(dim + 1, "the gradient and its weight")],
+        "local-sgd": [(dim + 1, "the model and its weight")],
         "local-newton": [(dim + 1, "the model and its loss; the finish comes after")],
         "newton": [(dim + 2 + triangle, "gradient, loss and the Hessian's upper triangle")],
         "giant": [(dim + 2, "gradient and loss"), (dim, "direction"), (11, "losses of the line search, short")],

@@ -129,7 +129,7 @@ class LocalNewton:
     search: Backtracking = field(default_factory=Backtracking)
     damping: float | None = 0.0
     by_support: bool = True
-    enough: float = 1e-2
+    enough: float = 2e-2
     patience: int | None = None
 
     def __post_init__(self) -> None:

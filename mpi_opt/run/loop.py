@@ -37,6 +37,7 @@ class _Run:
         self.watch = Watch(plan.rules)
         self.control = Control(plan.rules, plan.network.nodes)
         self.output_rounds = 0
+        self.inspected = -1
         self.controlled = False
         self.rows: list[dict[str, float | int]] = []
 
@@ -116,7 +117,8 @@ class _Run:
     def _figures(self) -> list[dict[str, float]]:
         """Return the evaluation of the nodes' present models; nothing without an evaluator."""
         plan = self.plan
-        if plan.inspect is not None:
+        if plan.inspect is not None and self.inspected != self.t:
+            self.inspected = self.t
             plan.inspect(self.t, self.states)
         if plan.evaluator is None:
             return []

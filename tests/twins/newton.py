@@ -100,7 +100,7 @@ def local_newton(shards, w, *, L=3, mu=0.0, by_support=True):
         yield Step(w, "round", 1, L=L, lengths=lengths)
 
 
-def adaptive(shards, w, *, L=3, mu=0.0, by_support=True, bound=0.01, finish=None, at_once=False):
+def adaptive(shards, w, *, L=3, mu=0.0, by_support=True, bound=0.02, finish=None, at_once=False):
     """Lower L as progress slows, reject rounds that raised F, then finish.
 
     Accepting or rejecting is about the point the round STARTED from, whose loss arrives with the round. ``at_once``:

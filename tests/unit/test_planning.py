@@ -111,10 +111,10 @@ def reducing(tmp_path):
 
 
 def test_a_reduction_moves_what_is_said(tmp_path):
-    """Up travel the model and, not told, its weight; down the mean."""
+    """Up travel the model and its weight; down the mean alone."""
     job = load_job(reducing(tmp_path))
     said = lines(plan_job(job, nodes=4))
-    assert said["traffic"] == "every 3 steps: 48 B from each worker, as much back to each (the model)"
+    assert said["traffic"] == "every 3 steps: 56 B from each worker, as much back to each (the model and its weight)"
     assert "graph" not in said
     assert said["memory"].endswith("message buffers 0 B")
     built = build(job, Solo(), 4, range(4))
