@@ -2,6 +2,7 @@
 
 import bz2
 import threading
+import tracemalloc
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, vstack
 
+from mpi_opt.datasets.deal import PIECE
 from mpi_opt.datasets.labels import apply_map, label_map
+from mpi_opt.datasets.libsvm import BLOCK
 from mpi_opt.datasets.load import DataSpec, load
 from mpi_opt.datasets.source import TextFiles, resolve
 from mpi_opt.datasets.textfiles import read_share, read_whole, texts
@@ -290,6 +293,60 @@ def test_chunks_do_not_matter(tmp_path, monkeypatch):
             got = read_whole(source, 1)
             assert np.array_equal(got.values, expected.values)
             assert np.array_equal(got.indptr, expected.indptr)
+
+
+@pytest.mark.parametrize("name", ["x", "x.bz2", "builtin:digits"])
+@pytest.mark.parametrize("size", [1, 3])
+def test_pieces_do_not_matter(tmp_path, name, size, monkeypatch):
+    write_set(tmp_path / "x", rows=60)
+    (tmp_path / "x.bz2").write_bytes(bz2.compress((tmp_path / "x").read_bytes()))
+    spec = DataSpec(name, partition="shuffled", label_kind="real", search=(tmp_path,))
+    expected = loaded_by(spec, 4, 1)[0]
+    for piece in (1, 7, 200):
+        monkeypatch.setattr("mpi_opt.datasets.deal.PIECE", piece if name[0] == "x" else 900 * piece)
+        monkeypatch.setattr("mpi_opt.datasets.textfiles.CHUNK", 30 * piece)
+        for shard, wanted in zip(loaded_by(spec, 4, size)[0], expected, strict=True):
+            assert np.array_equal(shard.rows, wanted.rows)
+            assert np.array_equal(shard.labels, wanted.labels)
+            dense, known = (part.features if name[0] == "b" else part.features.toarray() for part in (shard, wanted))
+            assert np.array_equal(dense, known)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("size", [1, 2])
+def test_rows_are_held_twice_at_most(tmp_path, packed, size):
+    """Counted over all processes: as read, as dealt, and some MB of buffers; the shuffle comes on every process."""
+    rng = np.random.default_rng(0)
+    row = " ".join(f"{i}:{v:.6g}" for i, v in enumerate(rng.normal(size=40), start=1))
+    text = "".join(f"{j % 2} {row}\n" for j in range(12_000)).encode()
+    (tmp_path / "x").write_bytes(bz2.compress(text, 1) if packed else text)
+    del text
+    tracemalloc.start()
+    train = loaded_by(DataSpec("x", partition="shuffled", search=(tmp_path,)), 2, size)[0]
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    shards = sum(
+        getattr(shard.features, part).nbytes for shard in train for part in ("data", "indices", "indptr")
+    ) + sum(shard.labels.nbytes + shard.rows.nbytes for shard in train)
+    assert kept < 1.1 * shards
+    assert peak < 2.2 * shards + size * (20 * BLOCK + 40 * PIECE) + packed * 4e6
+
+
+def test_what_comes_before_damage_is_looked_at_first(tmp_path, monkeypatch):
+    monkeypatch.setattr("mpi_opt.datasets.textfiles.CHUNK", 50)
+    rng = np.random.default_rng(0)
+    lines = [f"1 1:{value}" for value in rng.normal(size=30_000).tolist()]
+    lines[3] = "1 nonsense"
+    damaged = bz2.compress("\n".join(lines).encode(), 1)
+    (tmp_path / "x.bz2").write_bytes(damaged[: len(damaged) // 2])
+    results = on_threads(3, lambda c: load(DataSpec("x", search=(tmp_path,)), c, 3, [c.rank]))
+    assert all("x.bz2:4:" in str(result) for result in results)
+    lines[3] = lines[4]
+    damaged = bz2.compress("\n".join(lines).encode(), 1)
+    (tmp_path / "x.bz2").write_bytes(damaged[: len(damaged) // 2])
+    monkeypatch.setattr("mpi_opt.datasets.textfiles.CHUNK", 1 << 16)
+    results = on_threads(3, lambda c: load(DataSpec("x", search=(tmp_path,)), c, 3, [c.rank]))
+    assert all("damaged" in str(result) for result in results)
 
 
 @pytest.mark.parametrize("packed", [False, True])
