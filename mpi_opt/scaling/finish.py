@@ -38,8 +38,8 @@ _LARGEST_FORMED = 4000
 _LOCAL_PRODUCTS = 60
 """Hessian-vector products of a local CG solve."""
 
-_LOCAL_ROUNDS, _LOCAL_STEPS = 5, 12
-"""LocalNewton rounds until L has come down from 3 to 1, and local steps in all: 4 to 6, and 11 to 14."""
+_LOCAL_ROUNDS, _LOCAL_STEPS = 3, 9
+"""LocalNewton rounds until GIANT takes over, and local steps in all: L = 3 throughout on the sets fitted."""
 
 _OUTER = 7
 """Newton-CG's iterations after one LocalNewton round: 5 to 9; 60 on news20, where the CG steps still cost most."""
@@ -159,7 +159,7 @@ def cg_steps(dim: int) -> float:
 
 
 def giant_seconds(shard: Shard, nodes: int, profile: NetworkProfile, machine: Machine) -> float:
-    """Return the estimate for LocalNewton until L = 1 and GIANT after it: two sums and a short one an iteration."""
+    """Return the estimate for LocalNewton and GIANT after it: two sums and a short one an iteration."""
     message = 2 * reduction_seconds(8 * (shard.dim + 2), nodes, profile)
     message += reduction_seconds(8 * _LINE_SEARCH, nodes, profile)
     work = product_seconds(shard, machine) + 3 * margin_seconds(shard, machine) + _direction_seconds(shard, machine)
