@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mpi_opt.algorithms.parts.trigger import Trigger
     from mpi_opt.algorithms.sparq_sgd import SparqSGD
     from mpi_opt.compression.registry import make_compressor
+    from mpi_opt.errors import DataError, DivergedError, JobError, MpiOptError
     from mpi_opt.library import Result, minimize
     from mpi_opt.problems.registry import make_problem
     from mpi_opt.schedules import Constant, FiringRate, Inverse
@@ -22,6 +23,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "AllreduceSGD": "algorithms.allreduce_sgd",
     "Constant": "schedules",
+    "DataError": "errors",
+    "DivergedError": "errors",
+    "JobError": "errors",
+    "MpiOptError": "errors",
     "FiringRate": "schedules",
     "Inverse": "schedules",
     "LocalSGD": "algorithms.local_sgd",
@@ -36,9 +41,13 @@ _HOMES = {
 __all__ = [
     "AllreduceSGD",
     "Constant",
+    "DataError",
+    "DivergedError",
     "FiringRate",
     "Inverse",
+    "JobError",
     "LocalSGD",
+    "MpiOptError",
     "Result",
     "SparqSGD",
     "Trigger",

@@ -11,6 +11,7 @@ How an error ends (codes: ``docs/exit-codes.md``):
 
 import argparse
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -104,12 +105,19 @@ def _run(options: argparse.Namespace, command: Sequence[str]) -> int:
 
 def _simulate(options: argparse.Namespace, command: Sequence[str]) -> int:
     launch.check_alone("simulate", os.environ)
+    _quiet_pipes()
     from mpi_opt.job import load_job
 
     job = load_job(options.job, options.set)
     from mpi_opt.execute import simulate_job
 
     return simulate_job(job, _orders(options, command), nodes=options.nodes)
+
+
+def _quiet_pipes() -> None:
+    """End silently where the reader of our output is gone, as commands do (``mpi-opt plan ... | head``)."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 
 def _orders(options: argparse.Namespace, command: Sequence[str]) -> "Orders":
@@ -120,6 +128,7 @@ def _orders(options: argparse.Namespace, command: Sequence[str]) -> "Orders":
 
 def _plan(options: argparse.Namespace, _command: Sequence[str]) -> int:
     launch.check_alone("plan", os.environ)
+    _quiet_pipes()
     from mpi_opt.job import load_job
 
     job = load_job(options.job, options.set)
@@ -151,6 +160,12 @@ def _nodes(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r}: allowed: an integer >= 1")
     return int(text)
+
+
+def _folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("is empty; allowed: the name of a folder")
+    return Path(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -201,7 +216,7 @@ def _add_nodes(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_out(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, metavar="DIR", help="the run's folder (default: runs/NAME)")
+    parser.add_argument("--out", type=_folder, metavar="DIR", help="the run's folder (default: runs/NAME)")
     parser.add_argument("--overwrite", action="store_true", help="replace a finished run in that folder")
     parser.add_argument(
         "--progress",

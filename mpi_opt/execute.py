@@ -30,6 +30,9 @@ from mpi_opt.run.stop import StopRules
 from mpi_opt.run.summary import lines, totals
 from mpi_opt.scaling.cost import NetworkProfile
 
+_CLOCKED_STEPS = 100
+"""Most steps between two looks at the clock where a job is to end by it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
@@ -108,6 +111,7 @@ def simulate_job(job: Job, orders: Orders, *, nodes: int) -> int:
 def _train(job: Job, world: _World, orders: Orders) -> int:
     import threadpoolctl
 
+    _check_stop(job, world.nodes)
     out, collectives = Path("runs") / job.name if orders.out is None else orders.out, world.collectives
     refuse_held(out, collectives, overwrite=orders.overwrite)
     with threadpoolctl.threadpool_limits(1), ExitStack() as stack:
@@ -131,7 +135,11 @@ def _train(job: Job, world: _World, orders: Orders) -> int:
         for line in (*summary, f"results in {os.path.relpath(folder)}"):
             shown.say(line)
         collectives.check(error)
-    return DivergedError.exit_code if outcome.diverged else EXIT_DONE
+    if outcome.diverged:
+        diverged = DivergedError(outcome.reason)
+        diverged.everywhere = True
+        raise diverged
+    return EXIT_DONE
 
 
 def _open_log(
@@ -179,12 +187,25 @@ def _plan(built: Built, network: Network, rules: StopRules, recorders: Sequence[
         phases=built.phases,
         progress=shown,
         evaluate_every=job.metrics.every,
-        control_every=CONTROL_SYNCS * job.algorithm.sync_every,
+        control_every=_control_every(job),
         steps_per_epoch=built.steps_per_epoch,
         average_output=built.averages,
         values=lambda index: traffic_values(network.traffic[index]),
         inspect=replica_check(network) if job.network.check and built.mixing is not None else None,
     )
+
+
+def _check_stop(job: Job, nodes: int) -> None:
+    """Refuse a run that could never end: one node hands nothing to MPI."""
+    given = [name for name, value in msgspec.structs.asdict(job.stop).items() if value is not None]
+    if nodes == 1 and given == ["megabytes"]:
+        raise JobError("stop.megabytes alone on 1 node, which sends nothing; allowed: another rule beside it")
+
+
+def _control_every(job: Job) -> int:
+    """Return the steps between control reductions: of syncs, but soon enough where a run is to end by the clock."""
+    steps = CONTROL_SYNCS * job.algorithm.sync_every
+    return steps if job.stop.seconds is None else min(steps, _CLOCKED_STEPS)
 
 
 def _allow_open_files(nodes: int) -> None:

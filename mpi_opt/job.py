@@ -81,7 +81,7 @@ def load_job(source: Path | str, overrides: Sequence[str] = ()) -> Job:
     """
     if isinstance(source, Path):
         try:
-            text = source.read_text(encoding="utf-8")
+            text = source.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
             raise JobError(f"job file {str(source)!r}: {reason}") from None

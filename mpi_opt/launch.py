@@ -81,6 +81,29 @@ def check_launch(size: int, environ: Mapping[str, str]) -> None:
         )
 
 
+def check_library(library: str, environ: Mapping[str, str]) -> None:
+    """Refuse an MPI library that the launcher cannot start.
+
+    Parameters
+    ----------
+    library : str
+        The library's own version line.
+    environ : mapping
+        The process's environment.
+
+    Raises
+    ------
+    LaunchError
+        Open MPI's launcher with another library, or a launcher of MPICH's kind with Open MPI. Names the remedies.
+    """
+    theirs = "Open MPI" in library
+    by_open_mpi = any(name in environ for name in ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
+    by_hydra = "PMI_SIZE" in environ and not by_open_mpi and "PMIX_RANK" not in environ
+    if (by_open_mpi and not theirs) or (by_hydra and theirs):
+        launcher = "Open MPI's mpiexec" if by_open_mpi else "an mpiexec of MPICH's kind"
+        raise LaunchError(f"{launcher} started this process, but the MPI loaded is {library}. Remedies: {_REMEDIES}")
+
+
 def check_alone(command: str, environ: Mapping[str, str]) -> None:
     """Refuse several processes for a command that runs in one.
 
@@ -104,8 +127,11 @@ def start_mpi(environ: Mapping[str, str]) -> "Collectives":
     LaunchError
         No MPI library is found, or see `check_launch`.
     """
+    # Loaded, but not started yet: a launcher of another MPI would end us in MPI_Init with words of its own.
+    os.environ["MPI4PY_RC_INITIALIZE"] = "false"
+    os.environ["MPI4PY_RC_FINALIZE"] = "true"
     try:
-        from mpi_opt.network.mpi import world
+        from mpi_opt.network.mpi import initialize, library, world
     except (ImportError, RuntimeError) as error:
         # mpi4py raises one or the other, by how it was built
         raise LaunchError(
@@ -114,6 +140,8 @@ def start_mpi(environ: Mapping[str, str]) -> "Collectives":
         ) from error
     from mpi_opt.network.processes import Processes
 
+    check_library(library(), environ)
+    initialize()
     comm = world()
     check_launch(comm.size, environ)
     return Processes(comm, sys.modules["mpi4py.MPI"])
@@ -123,8 +151,10 @@ def running_world() -> Any | None:
     """Return MPI's world communicator if MPI was started and has more than one rank, else ``None``; starts nothing."""
     if "mpi4py.MPI" not in sys.modules:
         return None
-    from mpi_opt.network.mpi import world
+    from mpi_opt.network.mpi import started, world
 
+    if not started():
+        return None
     comm = world()
     return comm if comm.size > 1 else None
 

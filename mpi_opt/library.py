@@ -105,18 +105,19 @@ def minimize(
     """
     nodes, protected, collectives = (1, nullcontext(), Solo()) if comm is None else _over(comm)
     with protected:
-        error, start, mixing = None, np.zeros(0), None
+        error, start, mixing, codec = None, np.zeros(0), None, None
         try:
             start = _start(problem, algorithm, steps, every, x0)
             params = {} if isinstance(graph, str) else {"edges": [list(edge) for edge in graph]}
             mixing = make_mixing(make_graph(graph if isinstance(graph, str) else "edges", nodes, params, seed), weights)
+            compressor = getattr(algorithm, "compressor", None)
+            codec = None if compressor is None else compressor.codec(problem.dim, seed)
         except JobError as wrong:
             error = wrong
         collectives.check(error)
         assert mixing is not None
         _check_alike(collectives, dim=problem.dim, steps=steps, every=every, seed=seed, x0=start.tobytes())
-        compressor = getattr(algorithm, "compressor", None)
-        network = _connect(comm, mixing, None if compressor is None else compressor.codec(problem.dim, seed))
+        network = _connect(comm, mixing, codec)
         (index,) = network.local
         node = Node(
             index=index,

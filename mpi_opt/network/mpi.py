@@ -209,6 +209,17 @@ class MpiNetwork:
         self._comm.Free()
 
 
+def started() -> bool:
+    """Return whether MPI runs in this process."""
+    return bool(MPI.Is_initialized()) and not MPI.Is_finalized()
+
+
+def initialize() -> None:
+    """Start MPI where importing this module has not (see ``launch.start_mpi``)."""
+    if not MPI.Is_initialized():
+        MPI.Init_thread()
+
+
 def world() -> MPI.Intracomm:
     """Return MPI's world communicator."""
     return MPI.COMM_WORLD
@@ -255,3 +266,4 @@ def ending_all(comm: MPI.Intracomm) -> Iterator[None]:
             raise
         sys.stderr.write(f"rank {comm.rank} of {comm.size} failed; ending all ranks\n{traceback.format_exc()}")
         abort(error.exit_code if isinstance(error, MpiOptError) else RankFailedError.exit_code, comm)
+        raise  # some libraries come back from Abort and end the process a little later

@@ -103,6 +103,7 @@ class _Run:
 
     def _evaluate(self) -> Verdict | None:
         """Evaluate with the clock stopped; return why to stop, or record the row and go on."""
+        self._notice_divergence()
         verdict = self._control(at_once=True)
         figures = self._figures()
         if verdict is None and figures:
@@ -113,6 +114,13 @@ class _Run:
         if verdict is None:
             self._record(figures)
         return verdict
+
+    def _notice_divergence(self) -> None:
+        """Flag local nodes whose model is not finite, also where no synchronisation has seen it."""
+        for node, state in zip(self.plan.nodes, self.states, strict=True):
+            model = self.plan.algorithm.model(state)
+            if not np.isfinite(model @ model):
+                self.control.diverged(node.index, self.t)
 
     def _figures(self) -> list[dict[str, float]]:
         """Return the evaluation of the nodes' present models; nothing without an evaluator."""
@@ -172,9 +180,7 @@ class _Run:
             # The averaged model is an output, so its bytes are the method's.
             average = plan.network.advance([_averaged(model) for model in models])[0][0]
             self.output_rounds = 1
-        for node, model in zip(plan.nodes, models, strict=True):
-            if not np.isfinite(model @ model):
-                self.control.diverged(node.index, self.t)
+        self._notice_divergence()
         late = self._control(at_once=True)
         if late is not None and late.diverged:
             verdict = late

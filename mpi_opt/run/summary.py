@@ -64,7 +64,7 @@ def lines(outcome: Outcome, all_nodes: Totals, nodes: int) -> Sequence[str]:
     )
     text.append(
         f"               payload {traffic.payload_bytes} B, headers {traffic.header_bytes} B, "
-        f"floor {traffic.floor_bits / 8:.0f} B; apart: evaluation {size(traffic.evaluation_bytes)}, "
-        f"control {size(traffic.control_bytes)}"
+        f"floor for random supports {traffic.floor_bits / 8:.0f} B; "
+        f"apart: evaluation {size(traffic.evaluation_bytes)}, control {size(traffic.control_bytes)}"
     )
     return text

@@ -109,3 +109,28 @@ def test_all_arrive() -> None:
     assert launch.all_arrive(Barrier(after=0), 0.0)
     assert launch.all_arrive(Barrier(after=3), 5.0)
     assert not launch.all_arrive(Barrier(after=None), 0.02)
+
+
+@pytest.mark.parametrize(
+    ("library", "environ", "launcher"),
+    [
+        ("MPICH Version: 5.0.2", {"OMPI_COMM_WORLD_SIZE": "3", "PMIX_RANK": "0"}, "Open MPI's mpiexec"),
+        ("Open MPI v5.0.8", {"PMI_SIZE": "3", "PMI_RANK": "0"}, "an mpiexec of MPICH's kind"),
+    ],
+)
+def test_a_launcher_of_another_mpi_is_refused(library, environ, launcher):
+    with pytest.raises(LaunchError, match=f"{launcher} started this process, but the MPI loaded is {library}"):
+        launch.check_library(library, environ)
+
+
+@pytest.mark.parametrize(
+    ("library", "environ"),
+    [
+        ("MPICH Version: 5.0.2", {"PMI_SIZE": "3"}),
+        ("MPICH Version: 5.0.2", {}),
+        ("Open MPI v4.1.4", {"OMPI_COMM_WORLD_SIZE": "3", "PMIX_RANK": "0"}),
+        ("Open MPI v5.0.8", {"PMIX_RANK": "0", "PMI_SIZE": "3"}),
+    ],
+)
+def test_launchers_that_fit(library, environ):
+    launch.check_library(library, environ)

@@ -311,9 +311,15 @@ def test_the_earliest_divergence_is_named(breaks, node, step):
 
 @pytest.mark.parametrize("name", ["base", "overlap", "local"])
 def test_divergence_after_the_last_synchronisation_is_found(name):
-    outcome, _, _ = ended(name, rules={"steps": 11}, breaks={2: 9})
+    outcome, _, _ = ended(name, rules={"steps": 11}, breaks={2: 9}, evaluate_every=100)
     assert (outcome.steps, outcome.diverged) == (11, True)
     assert outcome.reason.startswith("node 2 is not finite at step 11: ")
+
+
+def test_divergence_between_synchronisations_is_found_at_an_evaluation():
+    outcome, _, _ = ended("local", rules={"steps": 100}, breaks={2: 9}, evaluate_every=10)
+    assert (outcome.steps, outcome.diverged) == (10, True)
+    assert outcome.reason.startswith("node 2 is not finite at step 10: ")
 
 
 def test_divergence_on_the_very_last_step_of_a_rule_is_told_instead_of_the_rule():
