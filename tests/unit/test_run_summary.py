@@ -45,7 +45,8 @@ def test_lines():
         "  consensus    mean |x_i - average|^2 = 0.00123, |gradient| at the average = 0.02",
         "  fired        120 of 160 node-syncs (75.0%)",
         "  sent         4.5 kB by all 4 nodes, 1.12 kB each, in 96 messages",
-        "               payload 4000 B, headers 500 B, floor for random supports 3000 B; apart: evaluation 2 MB, control 1.5 kB",
+        "               payload 4000 B, headers 500 B, floor for random supports 3000 B; "
+        "apart: evaluation 2 MB, control 1.5 kB",
     ]
 
 
