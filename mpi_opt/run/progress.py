@@ -2,8 +2,10 @@
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol, TextIO
 
+from mpi_opt.errors import MpiOptError
 from mpi_opt.run.stop import StopRules
 
 
@@ -113,12 +115,19 @@ def progress(kind: str, rules: StopRules, log: TextIO | None) -> Progress:
     rules : StopRules
         For the bar's length.
     log : text stream or None
+        Given up, and closed, by the first line that it cannot take: this raises `MpiOptError`, later ones are left out.
     """
 
     def to_log(text: str) -> None:
-        if log is not None:
+        if log is None or log.closed:  # closed: given up below, which was told then
+            return
+        try:
             log.write(text + "\n")
             log.flush()
+        except OSError as error:
+            with suppress(OSError):
+                log.close()  # now: what it could not write would fail it again wherever it is closed
+            raise MpiOptError(f"{log.name} cannot be written: {error.strerror or error}; is the disk full?") from error
 
     def to_both(text: str) -> None:
         sys.stdout.write(text + "\n")

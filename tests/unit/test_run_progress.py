@@ -1,10 +1,12 @@
 """What a person sees: sizes and lines, a bar on a terminal, and the log that gets the same lines."""
 
+import errno
 import io
 
 import numpy as np
 import pytest
 
+from mpi_opt.errors import MpiOptError
 from mpi_opt.run import progress as module
 from mpi_opt.run.progress import Bar, Lines, Silent, figures, progress, size
 from mpi_opt.run.stop import StopRules
@@ -137,3 +139,22 @@ def test_kinds_asked_for_do_not_depend_on_the_terminal(monkeypatch, stream, kind
     assert isinstance(shown, Bar) == bar == bool(err.getvalue())
     assert out.getvalue().rstrip("\n") == output
     assert log.getvalue() == LINE + "\n"
+
+
+class Full(io.FileIO):
+    """A file on a disk without room."""
+
+    def write(self, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_log_on_a_full_disk_is_told_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(module.sys, "stdout", Flushed())
+    with io.TextIOWrapper(io.BufferedWriter(Full(tmp_path / "log.txt", "w"))) as log:
+        shown = progress("lines", StopRules(), log)
+        with pytest.raises(
+            MpiOptError, match=r"log\.txt cannot be written: No space left on device; is the disk full\?"
+        ):
+            shown.say("begin")
+        shown.say("go on")  # no second error, neither here nor where the log is closed
+    assert module.sys.stdout.getvalue() == "begin\ngo on\n"
