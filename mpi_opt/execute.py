@@ -20,7 +20,7 @@ from mpi_opt.metrics.recorder import Recorder
 from mpi_opt.metrics.schema import traffic_values
 from mpi_opt.network.base import Network
 from mpi_opt.network.collectives import Collectives, Solo
-from mpi_opt.results import conclude, open_recorders
+from mpi_opt.results import HELD_FILES, conclude, open_recorders
 from mpi_opt.run.check import replica_check
 from mpi_opt.run.folder import open_folder, refuse_held
 from mpi_opt.run.loop import run
@@ -32,6 +32,9 @@ from mpi_opt.scaling.cost import NetworkProfile
 
 _CLOCKED_STEPS = 100
 """Most steps between two looks at the clock where a job is to end by it."""
+
+_OTHER_FILES = 32
+"""Room for what a process has open besides its nodes' metrics files: data, logs, libraries being loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,12 +212,22 @@ def _control_every(job: Job) -> int:
 
 
 def _allow_open_files(nodes: int) -> None:
-    """Raise the process's limit on open files to what one metrics file for each node needs."""
+    """Raise the process's limit on open files to what one that carries ``nodes`` nodes needs.
+
+    Raises
+    ------
+    JobError
+        The hard limit is lower than that: names nodes, limit and remedy.
+    """
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = nodes + 256
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        if hard != resource.RLIM_INFINITY:
-            wanted = min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    wanted = min(nodes, HELD_FILES) + _OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        raise JobError(
+            f"{nodes} nodes in one process need {wanted} open files, the limit (ulimit -n) is {hard}: raise it, or "
+            f"simulate fewer nodes"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 
@@ -15,7 +16,11 @@ from mpi_opt.metrics.joined import join
 from mpi_opt.metrics.recorder import Recorder
 from mpi_opt.model import save_model
 from mpi_opt.network.collectives import Collectives
+from mpi_opt.run.folder import clear_folder
 from mpi_opt.run.plan import Outcome
+
+HELD_FILES = 16
+"""A process with more nodes than this opens their metrics files only while it writes to them."""
 
 
 def open_recorders(
@@ -26,7 +31,7 @@ def open_recorders(
     Raises
     ------
     MpiOptError
-        A file cannot be made; on every process.
+        A file cannot be made; on every process. What the start left in the folder is gone then.
     """
     started = collectives.broadcast(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
     job, recorders, error = built.job, [], None
@@ -49,12 +54,40 @@ def open_recorders(
             )
             path = folder / "metrics" / f"rank_{i:05d}.h5"
             average = i == 0 and built.averages
-            recorder = Recorder(path, attributes=attributes, dim=built.problems[0].dim, average=average)
+            recorder = Recorder(
+                path,
+                attributes=attributes,
+                dim=built.problems[0].dim,
+                average=average,
+                **_sizes(len(built.nodes)),
+            )
             recorders.append(stack.enter_context(recorder))
     except (MpiOptError, OSError) as failed:
         error = failed
+    if any(collectives.gather(error is not None)):
+        # The run did not start: what was made for it must not bar the next attempt as "an unfinished run".
+        for recorder in recorders:
+            recorder.discard()
+        collectives.check(None)  # nobody has a file open in the folder
+        if collectives.rank == 0:
+            clear_folder(folder)
     collectives.check(error)
     return recorders
+
+
+class _Sizes(TypedDict):
+    hold: bool
+    buffer_rows: int
+    buffer_syncs: int
+    flush_seconds: float
+
+
+def _sizes(nodes: int) -> _Sizes:
+    """Return how the files of ``nodes`` local nodes are kept: a thousand open ones would take 2 GB."""
+    if nodes <= HELD_FILES:
+        return _Sizes(hold=True, buffer_rows=256, buffer_syncs=4096, flush_seconds=2.0)
+    # All files in turn take 10 ms each: a tenth of the time at most.
+    return _Sizes(hold=False, buffer_rows=64, buffer_syncs=1024, flush_seconds=max(2.0, 0.1 * nodes))
 
 
 def conclude(built: Built, outcome: Outcome, folder: Path, library: str) -> Exception | None:

@@ -1,5 +1,6 @@
 """Where a result came from: the root attributes of a metrics file."""
 
+import functools
 import importlib.metadata
 import math
 import platform
@@ -7,6 +8,7 @@ import shlex
 from collections.abc import Sequence
 
 
+@functools.cache
 def _version(package: str) -> str:
     """Return the version of an installed package, ``"not installed"`` for one that runs from its source folder."""
     try:

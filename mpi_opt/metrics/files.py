@@ -10,6 +10,9 @@ from mpi_opt.errors import DataError, JobError
 
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EACCES, errno.EPERM})
 
+_CHUNK_SLOTS = 31
+"""HDF5 2.0 makes a table of 8191 chunks for every dataset: 2.5 MB a file, where one chunk of each is in use."""
+
 
 def _locks_refused(error: OSError) -> bool:
     """Whether the file system refused to lock at all (another process holding the lock is EAGAIN, not this)."""
@@ -59,8 +62,10 @@ def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
         ) from error
 
 
-def open_appending(path: Path) -> Any:
+def open_appending(path: Path, *, locked: bool = True) -> Any:
     """Return a file of ``image``'s open for writing, on a file system without locks without them.
+
+    ``locked=False`` takes no lock: a reader in another process at that moment does not stop the writer.
 
     Raises
     ------
@@ -71,11 +76,13 @@ def open_appending(path: Path) -> Any:
 
     try:
         try:
-            return h5py.File(path, "r+", libver="latest", locking="best-effort")
+            return h5py.File(
+                path, "r+", libver="latest", locking="best-effort" if locked else False, rdcc_nslots=_CHUNK_SLOTS
+            )
         except OSError as error:
             if not _locks_refused(error):
                 raise
-            return h5py.File(path, "r+", libver="latest", locking=False)
+            return h5py.File(path, "r+", libver="latest", locking=False, rdcc_nslots=_CHUNK_SLOTS)
     except OSError as error:
         raise JobError(
             f"cannot open {path} for writing: {error}. Where another process has it open, end that; where the file "

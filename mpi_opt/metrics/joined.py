@@ -62,14 +62,14 @@ def join(folder: str | os.PathLike[str]) -> Path:
         ``metrics.h5`` cannot be written.
     """
     folder = Path(folder)
-    ranks = _read_all(folder)
-    replace_file(folder / "metrics.h5", image(lambda file: _fill(file, ranks)))
+    virtual = all(closed_cleanly(path) for path in _paths(folder))
+    ranks = _read_all(folder, steps_only=virtual)  # a thousand nodes' series are not held for what only points at them
+    replace_file(folder / "metrics.h5", image(lambda file: _fill(file, ranks, virtual)))
     return folder / "metrics.h5"
 
 
-def _fill(file: Any, ranks: Sequence[RankMetrics]) -> None:
+def _fill(file: Any, ranks: Sequence[RankMetrics], virtual: bool) -> None:
     """Make what is in the joined file."""
-    virtual = all(closed_cleanly(rank.path) for rank in ranks)
     cuts: list[str] = []
     for name, value in ranks[0].attributes.items():
         if name not in _OWN:
@@ -125,12 +125,17 @@ def read_joined(path: str | os.PathLike[str]) -> JoinedMetrics:
         )
 
 
-def _read_all(folder: Path) -> list[RankMetrics]:
-    """Read every node's file, in node order, and see that they are all of one run."""
+def _paths(folder: Path) -> list[Path]:
     paths = sorted((folder / "metrics").glob("rank_*.h5"))
     if not paths:
         raise DataError(f"{folder / 'metrics'}: no rank_*.h5 here")
-    ranks = sorted((read_rank(path, models=False) for path in paths), key=lambda rank: int(rank.attributes["node"]))
+    return paths
+
+
+def _read_all(folder: Path, *, steps_only: bool) -> list[RankMetrics]:
+    """Read every node's file, in node order, and see that they are all of one run."""
+    read = (read_rank(path, models=False, steps_only=steps_only) for path in _paths(folder))
+    ranks = sorted(read, key=lambda rank: int(rank.attributes["node"]))
     found = [int(rank.attributes["node"]) for rank in ranks]
     first = ranks[0].attributes
     missing = sorted(set(range(int(first["nodes"]))) - set(found))

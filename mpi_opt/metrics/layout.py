@@ -77,16 +77,22 @@ def _explain(data: Any, unit: str, description: str) -> None:
 class Table:
     """The series of one group, each with its buffer; ``count`` rows are waiting, ``written`` are in the file."""
 
-    def __init__(self, group: Any, columns: tuple[schema.Column, ...], capacity: int):
-        from h5py import h5d
-
+    def __init__(self, columns: tuple[schema.Column, ...], capacity: int):
         self.capacity = capacity
         self.count = 0
         self.written = 0
         self.buffers = {column.name: np.zeros(capacity, dtype=column.kind) for column in columns}
-        self._datasets: list[tuple[Any, npt.NDArray[Any]]] = [
-            (h5d.open(group.id, name.encode()), buffer) for name, buffer in self.buffers.items()
-        ]
+        self._datasets: list[tuple[Any, npt.NDArray[Any]]] = []
+
+    def attach(self, group: Any) -> None:
+        """Take the datasets of the open file's ``group`` to write to."""
+        from h5py import h5d
+
+        self._datasets = [(h5d.open(group.id, name.encode()), buffer) for name, buffer in self.buffers.items()]
+
+    def detach(self) -> None:
+        """Let go of the datasets."""
+        self._datasets = []
 
     def write(self) -> None:
         """Append the waiting rows to the file."""

@@ -49,7 +49,7 @@ class RankMetrics:
         return len(self.series["step"])
 
 
-def read_rank(path: str | os.PathLike[str], *, models: bool = True) -> RankMetrics:
+def read_rank(path: str | os.PathLike[str], *, models: bool = True, steps_only: bool = False) -> RankMetrics:
     """Read ``metrics/rank_*.h5`` up to its last flush.
 
     Parameters
@@ -57,6 +57,8 @@ def read_rank(path: str | os.PathLike[str], *, models: bool = True) -> RankMetri
     path : path
     models : bool, optional
         Read the final vectors too; whoever reads many files may not want to hold them all.
+    steps_only : bool, optional
+        Of ``series`` and ``syncs`` read ``step`` alone; the others are only seen to be long enough.
 
     Raises
     ------
@@ -71,8 +73,8 @@ def read_rank(path: str | os.PathLike[str], *, models: bool = True) -> RankMetri
             return RankMetrics(
                 path=path,
                 attributes=plain_attributes(file),
-                series=_columns(file["series"], rows, path),
-                syncs=_columns(file["syncs"], syncs, path),
+                series=_columns(file["series"], rows, path, steps_only),
+                syncs=_columns(file["syncs"], syncs, path, steps_only),
                 model=_vector(file, "final/model") if models else None,
                 average=_vector(file, "final/average") if models else None,
                 status=file["final/status"].asstr()[()],
@@ -101,12 +103,12 @@ def check_format(file: Any, path: Path, wanted: str) -> None:
         raise DataError(f"{path}: schema version {version}, this mpi_opt reads versions up to {schema.VERSION}")
 
 
-def _columns(group: Any, rows: int, path: Path) -> dict[str, npt.NDArray[Any]]:
-    columns = {name: data[:rows] for name, data in group.items()}
-    short = [name for name, values in columns.items() if len(values) < rows]
+def _columns(group: Any, rows: int, path: Path, steps_only: bool) -> dict[str, npt.NDArray[Any]]:
+    series = dict(group.items())
+    short = [name for name, data in series.items() if data.shape[0] < rows]
     if short:
         raise DataError(f"{path}: damaged: {', '.join(short)} in {group.name} have less than the {rows} rows committed")
-    return columns
+    return {name: data[:rows] for name, data in series.items() if name == "step" or not steps_only}
 
 
 def _vector(file: Any, name: str) -> Vector | None:

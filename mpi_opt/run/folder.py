@@ -1,6 +1,7 @@
 """The result folder ``runs/NAME``: made by one process, known to all."""
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from mpi_opt.errors import JobError
@@ -57,6 +58,19 @@ def open_folder(path: Path, collectives: Collectives, *, overwrite: bool) -> Pat
             error = _as_job_error(refused, path)
     collectives.check(error)
     return path
+
+
+def clear_folder(path: Path) -> None:
+    """Take away what a refused start made in ``path``, as far as that is possible, so that it can be tried again.
+
+    Called by one process, when no other holds a file there.
+    """
+    for entry in _held(path, overwrite=True):
+        if entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                entry.unlink()
 
 
 def _as_job_error(error: JobError | OSError, path: Path) -> JobError:

@@ -1,11 +1,15 @@
 """What a run of a job leaves, in lockstep and in this process: outputs, rounds, and what survives a failure."""
 
+import errno
+import resource
+from pathlib import Path
+
 import numpy as np
 import pytest
 from support.commands import finals
 from support.jobs import write_job
 
-from mpi_opt.errors import MpiOptError
+from mpi_opt.errors import JobError, MpiOptError
 from mpi_opt.execute import Orders, simulate_job
 from mpi_opt.job import load_job
 from mpi_opt.metrics.joined import read_joined
@@ -97,3 +101,64 @@ def test_a_stop_by_an_evaluated_rule_takes_one_row(tmp_path):
     run = read_joined(simulated(tmp_path, "out", "stop.gradient_norm=1e9") / "metrics.h5")
     assert run.series["step"].tolist() == [[0]] * NODES
     assert all(status.startswith("done: converged: gradient norm") for status in run.statuses)
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+@pytest.mark.parametrize("held", [16, 2])
+def test_a_start_refused_for_want_of_room_leaves_nothing_and_can_be_repeated(tmp_path, monkeypatch, held, failing):
+    write_job(tmp_path)
+    real, name = Path.write_bytes, f"rank_{failing:05d}.h5"
+
+    def full(path, data):
+        if name in path.name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(path, data)
+
+    monkeypatch.setattr("mpi_opt.results.HELD_FILES", held)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(JobError, match=rf"{name}.*No space left on device"):
+            simulated(tmp_path, "out")
+    assert not list((tmp_path / "out").iterdir())
+    simulated(tmp_path, "out")
+
+
+def test_what_files_hold_does_not_depend_on_how_they_are_kept(tmp_path, monkeypatch):
+    write_job(tmp_path)
+    held = read_joined(simulated(tmp_path, "held") / "metrics.h5")
+    monkeypatch.setattr("mpi_opt.results.HELD_FILES", NODES - 1)
+    released = read_joined(simulated(tmp_path, "released") / "metrics.h5")
+    assert released.statuses == held.statuses
+    for name in ("step", "payload_bytes", "objective_local"):
+        np.testing.assert_array_equal(released.series[name], held.series[name])
+    for name, values in held.syncs.items():
+        np.testing.assert_array_equal(released.syncs[name], values)
+    np.testing.assert_array_equal(finals(tmp_path / "released", NODES), finals(tmp_path / "held", NODES))
+
+
+@pytest.mark.parametrize(("nodes", "hard", "wanted"), [(200, 40, 48), (4, 30, 36)])
+def test_a_limit_on_open_files_that_is_too_low_is_told_before_anything_is_made(
+    tmp_path, monkeypatch, nodes, hard, wanted
+):
+    write_job(tmp_path)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (20, hard))
+    told = rf"{nodes} nodes in one process need {wanted} open files, the limit \(ulimit -n\) is {hard}: raise it"
+    with pytest.raises(JobError, match=told):
+        simulate_job(load_job(tmp_path / "job.toml", ()), Orders(out=tmp_path / "out"), nodes=nodes)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("nodes", "raised"), [(4, 36), (200, 48)])
+def test_the_limit_on_open_files_is_raised_to_what_is_needed(tmp_path, monkeypatch, nodes, raised):
+    write_job(tmp_path)
+    asked = []
+
+    def note(_, limits):
+        asked.append(limits)
+        raise InterruptedError  # no need to go on
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (20, 64))
+    monkeypatch.setattr(resource, "setrlimit", note)
+    with pytest.raises(InterruptedError):
+        simulate_job(load_job(tmp_path / "job.toml", ()), Orders(out=tmp_path / "out"), nodes=nodes)
+    assert asked == [(raised, 64)]
