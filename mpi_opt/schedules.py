@@ -101,9 +101,13 @@ class Step:
         _check("milestones", self.milestones, "a list of steps in ascending order", ascending)
 
     def __call__(self, t: int) -> float:
-        """Return ``initial * factor^k``; the step at a milestone already has the new value."""
+        """Return ``initial * factor^k``, inf where too large; the step at a milestone already has the new value."""
         k = t // self.every if self.every is not None else bisect_right(self.milestones or (), t)
-        return float(self.initial * float(self.factor) ** k)
+        try:
+            return float(self.initial * float(self.factor) ** k)
+        except OverflowError:
+            # Of the arithmetic of floats only powers raise where products and quotients are inf.
+            return math.inf
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ def test_step_sizes_by_hand():
     assert at(Constant(2), 0, 10**9) == [2.0, 2.0]
     assert at(Inverse(a=100, b=1), 0, 100, 300) == [0.01, 0.005, 0.0025]
     assert at(Step(initial=8, factor=0.5, every=10), 0, 9, 10, 19, 30) == [8, 8, 4, 4, 1]
+    assert at(Step(initial=1.0, factor=1e200, every=1), 1, 2, 10**6) == [1e200, math.inf, math.inf]
+    assert at(Step(initial=1.0, factor=1e-200, every=1), 1, 2, 10**6) == [1e-200, 0.0, 0.0]
     assert at(Step(initial=1.0, factor=0.1, milestones=(5, 7)), 4, 5, 6, 7, 99) == pytest.approx(
         [1, 0.1, 0.1, 0.01, 0.01]
     )

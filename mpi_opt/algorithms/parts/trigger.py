@@ -41,7 +41,7 @@ class Trigger:
         """Return whether to fire, the bound ``c_t eta_t^2``, and the new memory. ``drift`` is |x - xhat|^2, finite."""
         overdue = self.longest_silence is not None and memory.silent + 1 >= self.longest_silence
         if not isinstance(self.threshold, FiringRate):
-            bound = self.threshold(t) * eta**2
+            bound = _bound(self.threshold(t), eta)
             fired = drift > bound or overdue
             return fired, bound, replace(memory, silent=0 if fired else memory.silent + 1)
 
@@ -54,8 +54,25 @@ class Trigger:
             if drift > 0 and eta > 0:
                 log_level = math.log(drift) - 2 * math.log(eta)
         else:
-            bound = math.exp(log_level) * eta**2
+            bound = _bound(_exp(log_level), eta)
             fired = drift > bound or overdue
         if log_level is not None:
             log_level += rate.gain * (fired - rate.target)
         return fired, bound, TriggerMemory(0 if fired else memory.silent + 1, log_level)
+
+
+def _bound(level: float, eta: float) -> float:
+    """Return ``level * eta**2``, inf where too large: nothing exceeds it."""
+    try:
+        return level * eta**2
+    except OverflowError:
+        # One factor after the other: 0 stays 0, and a tiny level may bring the product back into range.
+        return level * eta * eta
+
+
+def _exp(x: float) -> float:
+    """Return e^x, inf where too large."""
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf
