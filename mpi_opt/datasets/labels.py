@@ -31,7 +31,7 @@ def label_map(labels: Vector, kind: LabelKind, name: str, collectives: Collectiv
     Raises
     ------
     DataError
-        On every process: not two labels for a binary loss, or labels that cannot be classes.
+        On every process: not two labels for a binary loss, fewer than two classes, or labels that cannot be classes.
     """
     if kind == "real":
         return None
@@ -50,6 +50,11 @@ def label_map(labels: Vector, kind: LabelKind, name: str, collectives: Collectiv
         raise DataError(
             f"{name}: its {_count(found.size)} distinct labels ({shown}) are no classes; the softmax loss takes whole "
             f'numbers, at most {MOST_CLASSES:,} of them; "squared" and "huber" take any numbers'
+        )
+    if found.size < 2:
+        raise DataError(
+            f"{name}: has 1 distinct label ({shown}), but the softmax loss takes two classes or more; "
+            '"squared" and "huber" take any numbers'
         )
     return {float(label): float(c) for c, label in enumerate(found)}
 

@@ -413,6 +413,9 @@ def test_labels_must_fit(tmp_path):
     put(0.5, 1)
     with pytest.raises(DataError, match=r"0\.5, 1\) are no classes.*whole numbers"):
         mapped("classes")
+    put(4, 4)
+    with pytest.raises(DataError, match=r"x: has 1 distinct label \(4\), but the softmax loss takes two classes"):
+        mapped("classes")
     put(*range(30))
     with pytest.raises(DataError, match=r"30 distinct labels \(0, 1, .* 11, \.\.\.\)"):
         mapped("binary")
