@@ -18,6 +18,7 @@ from mpi_opt.compression.registry import make_compressor
 from mpi_opt.datasets.load import Loaded
 from mpi_opt.datasets.shard import Shard
 from mpi_opt.draws import Batches
+from mpi_opt.errors import JobError
 from mpi_opt.job import METHODS, Job, spec
 from mpi_opt.methods import make_algorithm, with_consensus_rate, with_finish
 from mpi_opt.network.collectives import Collectives
@@ -193,11 +194,31 @@ def _graph(job: Job, nodes: int) -> Any:
 
 
 def _compressor(job: Job, dim: int) -> Compressor:
-    """Return the operator at dimension ``dim``; a block length cuts it into blocks, the last one shorter."""
+    """Return the operator at dimension ``dim``; a block length cuts it into blocks, the last one shorter.
+
+    Raises
+    ------
+    JobError
+        It does not fit: k above the dimension or a block, sizes that do not add up.
+    """
     params = spec(job.algorithm.compressor)
     name, block = params.pop("name"), params.pop("block", None)
-    inner = make_compressor(name, params)
-    if block is None or block >= dim:
-        return inner
+    try:
+        made = make_compressor(name, params) if block is None else _cut(name, params, block, dim)
+        made.omega(dim)
+    except JobError as error:
+        raise JobError(f"algorithm.{error}") from None
+    return made
+
+
+def _cut(name: str, params: dict[str, Any], block: int, dim: int) -> Compressor:
+    """Return the operator on blocks of ``block`` entries; the last, shorter one sends all it has where k is more."""
+    k = params.get("k")
+    if isinstance(k, int) and k > block:
+        raise JobError(f"compressor.k = {k}: must be between 1 and the length of a block, {block}")
     whole, rest = divmod(dim, block)
-    return Blockwise(inner, (block,) * whole + ((rest,) if rest else ()))
+    last = make_compressor(name, {**params, "k": min(k, rest)} if isinstance(k, int) and rest else params)
+    if not whole:
+        return last
+    inner = make_compressor(name, params)
+    return inner if dim == block else Blockwise(inner, (block,) * whole + ((rest,) if rest else ()), last)

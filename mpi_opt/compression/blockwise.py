@@ -1,6 +1,6 @@
 """An operator applied to consecutive blocks of coordinates, each with its own k and scale, in one packed message."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -64,14 +64,19 @@ class Blockwise:
         Operator of each block; a share k counts within the block.
     sizes : sequence of int
         Length of each block; their sum is the dimension.
+    last : Compressor, optional
+        Operator of the last block, where that is shorter and ``inner`` keeps more entries than it has; else ``inner``.
     """
 
     inner: Compressor
     sizes: Sequence[int]
+    last: Compressor | None = None
 
     def __post_init__(self) -> None:
         if not callable(getattr(self.inner, "compress", None)):
             raise JobError(f"compressor.inner = {self.inner!r}: must be a compressor")
+        if self.last is not None and not callable(getattr(self.last, "compress", None)):
+            raise JobError(f"compressor.last = {self.last!r}: must be a compressor")
         sizes = self.sizes
         fits = isinstance(sizes, Sequence) and not isinstance(sizes, str) and len(sizes) > 0
         if not fits or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in sizes):
@@ -82,21 +87,28 @@ class Blockwise:
         """Return a message for each block; each draws from a seed of its own."""
         self._check(v.size)
         parts, start = [], 0
-        for i, size in enumerate(self.sizes):
+        for i, (operator, size) in enumerate(self._blocks()):
             own = key._replace(seed=_seed(key.seed, i))
-            parts.append(self.inner.compress(v[start : start + size], own))
+            parts.append(operator.compress(v[start : start + size], own))
             start += size
         return Blocks(tuple(parts))
 
     def omega(self, dim: int) -> float:
         """Return the least omega of the blocks."""
         self._check(dim)
-        return min(self.inner.omega(size) for size in self.sizes)
+        return min(operator.omega(size) for operator, size in self._blocks())
 
     def codec(self, dim: int, seed: int) -> "BlocksCodec":
         """Return the wire format; raises ``JobError`` where the sizes do not add up to ``dim`` or k is over one."""
         self._check(dim)
-        return BlocksCodec(dim, tuple(self.inner.codec(size, _seed(seed, i)) for i, size in enumerate(self.sizes)))
+        codecs = (operator.codec(size, _seed(seed, i)) for i, (operator, size) in enumerate(self._blocks()))
+        return BlocksCodec(dim, tuple(codecs))
+
+    def _blocks(self) -> Iterator[tuple[Compressor, int]]:
+        """Yield the operator and the length of each block."""
+        for size in self.sizes[:-1]:
+            yield self.inner, size
+        yield self.inner if self.last is None else self.last, self.sizes[-1]
 
     def _check(self, dim: int) -> None:
         if sum(self.sizes) != dim:

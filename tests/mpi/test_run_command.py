@@ -165,7 +165,7 @@ REFUSED = [
         r"algorithm\.thresold: unknown key; did you mean '?threshold'?\?",
     ),
     (["data.train=absent.txt"], 3, r"data set 'absent\.txt' was not found"),
-    (["algorithm.compressor.k=7"], 2, r"compressor\.k = 7: must be between 1 and the dimension, 6$"),
+    (["algorithm.compressor.k=7"], 2, r"algorithm\.compressor\.k = 7: must be between 1 and the dimension, 6$"),
     (
         ["algorithm.consensus_rate=1.5"], 2,
         r'algorithm\.consensus_rate = 1\.5: allowed: "auto" or a number above 0 and at most 1$',

@@ -27,6 +27,7 @@ EXAMPLES = {
         {"name": "random-k", "k": 1},
         {"name": "qsgd", "levels": 3},
     ],
+    "last": lambda dim: [None, {"name": "sign"}],
 }
 
 
