@@ -8,6 +8,7 @@ import numpy as np
 from mpi_opt.datasets.deal import deal
 from mpi_opt.datasets.holding import Holding, hold
 from mpi_opt.datasets.labels import apply_map, label_map
+from mpi_opt.datasets.memory import check_room
 from mpi_opt.datasets.partition import Partition, by_label, contiguous, dirichlet, equal_cuts, hold_out, shuffled
 from mpi_opt.datasets.shard import DataInfo, Shard
 from mpi_opt.datasets.spec import DataSpec
@@ -62,7 +63,7 @@ def load(spec: DataSpec, collectives: Collectives, nodes: int, local: Sequence[i
     Raises
     ------
     DataError
-        On every process: a set is missing, malformed or does not fit the loss.
+        On every process: a set is missing, malformed, does not fit the loss or is too wide for the machine.
     LaunchError
         The nodes are not each carried by one process.
     """
@@ -71,6 +72,8 @@ def load(spec: DataSpec, collectives: Collectives, nodes: int, local: Sequence[i
     mapping = label_map(train.labels, spec.label_kind, train.name, collectives)
     labels = apply_map(train.labels, mapping, train.name)
     columns = _columns(train, spec.features)
+    outputs = len(mapping) if mapping is not None and spec.label_kind == "classes" else 1
+    check_room(train, columns, outputs, spec.features, collectives)
     kept = held = None
     if spec.holdout is not None:
         kept, held = hold_out(train.rows, spec.holdout, spec.seed)

@@ -1,0 +1,68 @@
+"""Whether a model over so many columns can be held: a stray index in a file of text must not end in a failed malloc."""
+
+import os
+
+import numpy as np
+
+from mpi_opt.datasets.holding import Holding
+from mpi_opt.errors import DataError
+from mpi_opt.network.collectives import Collectives
+
+VECTORS = 10
+"""Vectors of the model's length that a run holds at the least, about: model, gradient, copies, work space."""
+
+NEVER_ASKED = 2**30
+"""Bytes that fit everywhere."""
+
+
+def machine_memory() -> float:
+    """Return the bytes of memory of this machine; inf where it does not tell."""
+    try:
+        found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return np.inf
+    return float(found) if found > 0 else np.inf
+
+
+def check_room(train: Holding, columns: int, outputs: int, wanted: int | None, collectives: Collectives) -> None:
+    """Refuse columns whose vectors no process could hold; called by all processes together.
+
+    Several processes on one machine are not added up: what is refused can never run, the rest may.
+
+    Parameters
+    ----------
+    train : Holding
+    columns, outputs : int
+        Features, and numbers of the model for each of them.
+    wanted : int or None
+        ``data.features``.
+    collectives : Collectives
+
+    Raises
+    ------
+    DataError
+        On every process: names the set, the largest index and its row, or ``data.features``.
+    """
+    needed = 8 * VECTORS * columns * outputs
+    if needed <= NEVER_ASKED:
+        return
+    memory = min(collectives.gather(machine_memory()))
+    if needed <= memory:
+        return
+    classes = f" and {outputs} classes" if outputs > 1 else ""
+    what = (
+        f"{VECTORS} vectors of a model of {columns} features{classes} take {needed / 2**30:.0f} GiB, and a machine of "
+        f"this run has {memory / 2**30:.0f}; allowed: at most {int(memory // (8 * VECTORS * outputs))} features"
+    )
+    if train.sparse is None or (wanted is not None and wanted > train.features):
+        asked = "" if wanted is None else f"data.features = {wanted}: "
+        raise DataError(f"{train.name}: {asked}{what}")
+    index = train.features - 1 + train.index_base
+    at = np.flatnonzero(train.sparse.indices == index)[:1]
+    # One entry at most: its row is the first one that ends behind it.
+    rows = train.numbers[np.searchsorted(train.sparse.indptr[1:], at, side="right")]
+    row = min(int(first) for found in collectives.gather(rows.tolist()) for first in found)
+    raise DataError(
+        f"{train.name}: row {row + 1} has the index {index}, the largest; {what}; correct {index}: in that row if it "
+        "is no feature (data.features cannot make them fewer)"
+    )
