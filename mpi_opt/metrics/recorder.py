@@ -1,28 +1,23 @@
 """One node's metrics file, written so that a killed run leaves everything up to its last flush.
 
-The file is in HDF5's single-writer-multiple-reader (SWMR) mode: other processes may read it while it grows, and it
-stays readable when its writer is killed. SWMR allows no new attribute, dataset or longer string once it is on, so all
-of them are made first. Rows and synchronisation indices wait in NumPy buffers and are written together.
-
-An open file costs some 1.5 MB of HDF5's memory and a handle. A process with many nodes therefore opens each file only
-while it writes (``hold=False``): some 10 ms a time instead of 3.
+Rows and synchronisation indices wait in NumPy buffers and are written together; how, is ``rank_writer``'s.
 """
 
 import operator
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from mpi_opt.errors import JobError, MpiOptError
 from mpi_opt.metrics import schema
-from mpi_opt.metrics.files import abandon, open_appending, replace_file
 from mpi_opt.metrics.layout import Table, new_file
+from mpi_opt.metrics.rank_writer import RankWriter
 from mpi_opt.types import Vector
 
 
@@ -46,7 +41,7 @@ class Recorder:
     flush_seconds : float, optional
         A row older than this (s) is written with the next row; 0 writes every row at once.
     hold : bool, optional
-        Keep the file open between writes.
+        Keep the file open between writes: see ``rank_writer``.
     clock : callable, optional
         Seconds from any origin, never running backwards.
 
@@ -81,11 +76,8 @@ class Recorder:
         self.seconds = 0.0
         self._clock = clock
         self._flush_seconds = flush_seconds
-        self._committed_rows = 0
-        self._hold = hold
         self._average = average
         self._ended = False
-        self._closed = False  # h5py's own word is no use: a file given up on a full disk may count as open still
         if dim < 1 or buffer_rows < 1 or buffer_syncs < 1:
             raise ValueError(
                 f"dim = {dim}, buffer_rows = {buffer_rows}, buffer_syncs = {buffer_syncs}: all must be >= 1"
@@ -101,58 +93,10 @@ class Recorder:
             raise JobError(f"cannot make the folder {self.path.parent}: {error}") from error
         self._series = Table(schema.SERIES, buffer_rows)
         self._syncs = Table(schema.SYNCS, buffer_syncs)
-        self._file: Any = None
-        self._make(new_file(attributes, dim, average))
+        self._file = RankWriter(self.path, self._series, self._syncs, hold=hold)
+        self._file.make(new_file(attributes, dim, average))
         self._sync_buffers = tuple(self._syncs.buffers[column.name] for column in schema.SYNCS)
         self._flushed = clock()
-
-    def _make(self, data: bytes) -> None:
-        if not self._hold:
-            replace_file(self.path, data, durable=False)
-            return
-        # Made under another name: readers that poll must not meet a file that is not yet in SWMR mode.
-        fresh = self.path.with_name(f".{self.path.name}.making")
-        replace_file(fresh, data, durable=False)
-        try:
-            self._open(fresh)
-            os.rename(fresh, self.path)
-        except BaseException:
-            self.discard()
-            fresh.unlink(missing_ok=True)
-            raise
-
-    def _open(self, path: Path) -> None:
-        self._file = open_appending(path, locked=self._hold)
-        self._file.swmr_mode = True
-        self._series.attach(self._file["series"])
-        self._syncs.attach(self._file["syncs"])
-        self._committed, self._status = self._file["committed"], self._file["final/status"]
-
-    def _release(self) -> None:
-        self._series.detach()
-        self._syncs.detach()
-        self._committed = self._status = None
-        self._file.close()
-        self._file = None
-
-    @contextmanager
-    def _writing(self, *, last: bool = False) -> Iterator[None]:
-        """Have the file open for what is written inside; what fails there gives the file up."""
-        try:
-            if self._file is None:
-                self._open(self.path)
-            yield
-            if last or not self._hold:
-                self._release()
-        except (OSError, RuntimeError) as error:
-            if self._file is not None:
-                abandon(self._file)
-            self._closed = True
-            reason = " ".join(str(error).split())  # HDF5 has line breaks in it
-            raise MpiOptError(
-                f"{self.path} cannot be written: {reason}. Its first {self._committed_rows} rows are safe; "
-                "is the disk full?"
-            ) from error
 
     def row(self, values: Mapping[str, float | int]) -> None:
         """Take one row of ``/series``: integers all given, floats left out are NaN.
@@ -209,20 +153,12 @@ class Recorder:
             if name == "final/average" and not self._average:
                 raise ValueError(f"{name}: this recorder was made with average=False")
         start = self._clock()
-        with self._writing():
-            self._write()
-            for name, vector in vectors.items():
-                self._file[name].resize((self.dim,))
-                self._file[name][:] = vector
-            self._file.flush()
-            self._say(reason)
-        self.seconds += self._clock() - start
-
-    def _say(self, reason: str) -> None:
-        """Write the status, last of all: whoever reads it finds what it speaks of."""
-        self._status[()] = reason.encode()[: schema.STATUS_BYTES].decode(errors="ignore")
-        self._file.flush()
+        with self._file.writing():
+            self._file.rows()
+            self._file.vectors(vectors)
+            self._file.say(reason)
         self._ended = True
+        self.seconds += self._clock() - start
 
     def flush(self) -> None:
         """Write what waits, so that it outlives a kill and readers see it.
@@ -235,21 +171,9 @@ class Recorder:
         start = self._flushed = self._clock()
         if not (self._series.count or self._syncs.count):
             return
-        with self._writing():
-            self._write()
+        with self._file.writing():
+            self._file.rows()
         self.seconds += self._clock() - start
-
-    def _write(self) -> None:
-        """Write what waits to the open file."""
-        if not (self._series.count or self._syncs.count):
-            return
-        self._series.write()
-        self._syncs.write()
-        self._file.flush()
-        # Only now: a kill during the lines above leaves some series longer than others.
-        self._committed[:] = (self._series.written, self._syncs.written)
-        self._file.flush()
-        self._committed_rows = self._series.written
 
     def close(self, reason: str = "closed: no final model was recorded") -> None:
         """Write what waits and close the file; ``reason`` is the status if ``final`` gave none. May be repeated.
@@ -259,21 +183,19 @@ class Recorder:
         MpiOptError
             The file cannot be written.
         """
-        if self._closed:
+        if self._file.closed:
             return
-        if self._file is not None or self._series.count or self._syncs.count or not self._ended:
-            with self._writing(last=True):
-                self._write()
+        if self._file.held or self._series.count or self._syncs.count or not self._ended:
+            with self._file.writing(last=True):
+                self._file.rows()
                 if not self._ended:
-                    self._say(reason)
-        self._closed = True
+                    self._file.say(reason)
+                    self._ended = True
+        self._file.closed = True
 
     def discard(self) -> None:
         """Close the file and remove it: the run did not start."""
-        if self._file is not None:
-            abandon(self._file)
-        self._closed = True
-        self.path.unlink(missing_ok=True)
+        self._file.discard()
 
     def __enter__(self) -> Self:
         """Return the recorder."""

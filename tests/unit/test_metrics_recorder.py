@@ -398,7 +398,7 @@ HALF = WRITER + textwrap.dedent(
             os.kill(os.getpid(), 9)
 
     recorder = write(sys.argv[1], 2, 4, 4)
-    recorder._committed = Deadly()
+    recorder._file._committed = Deadly()
     recorder.row(dict.fromkeys((c.name for c in schema.SERIES if c.kind == "i8"), 99))
     recorder.flush()
     """
