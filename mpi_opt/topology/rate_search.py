@@ -40,6 +40,11 @@ LEAST_RATE = 1e-5
 MOST_ROUNDS = 2000
 """Rounds of one trial."""
 
+SLOW_START = 1000
+"""The first rate is multiplied by ``RAISED`` where even exact gossip takes more rounds than this."""
+
+RAISED = 2.0
+
 MOST_WORK = 100_000
 """Compressions in all, each of a vector of length 1000 at most: two to four seconds of one core."""
 
@@ -74,7 +79,10 @@ class Search:
         self._seen: dict[float, tuple[float, float]] = {}
 
     def run(self, start: float) -> Found:
-        """Return the rate chosen; ``start``, in (0, 1], is the first one tried."""
+        """Return the rate chosen; ``start``, in (0, 1], is the first one tried, or twice that where it is slow."""
+        if exact_rounds(self._gossip.rates, start) > SLOW_START:
+            # A trial would end before its target, and a ladder without any that got there leads nowhere.
+            start = min(1.0, RAISED * start)
         fastest, least = self._fastest(start)
         if math.isinf(least):
             return Found(start / 4.0, exact_rounds(self._rates, start / 4.0), start, False)

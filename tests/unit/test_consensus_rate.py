@@ -111,6 +111,22 @@ def test_rate_follows_the_share_of_entries():
     assert 0.5 * 10 / 7850 < rates[0] < 5 * 10 / 7850
 
 
+@pytest.mark.parametrize(
+    ("dim", "seed", "least", "most"), [(11, 0, 0.03, 0.07), (11, 1, 0.03, 0.07), (100, 0, 0.003, 0.008)]
+)
+def test_one_random_entry_is_no_matter_of_luck(dim, seed, least, most):
+    # Rates of about k/d were seen to diverge, half of that to be fast.
+    found = consensus_rate(on("ring", 8), make_compressor("random-k", {"k": 1}), dim, seed)
+    assert least < found.gamma < most
+    assert "guess" not in found.reason
+    trial = trial_operator(make_compressor("random-k", {"k": 1}), dim, seed)
+    assert trial.omega == pytest.approx(max(1 / dim, 0.02), rel=0.5)
+    # The rate gets there in gossip of its own, on all of the graph.
+    w = on("ring", 8).matrix()
+    whole = Gossip(w, make_compressor("random-k", {"k": 1}), dim, seed + 100, 0.0, 10**6)
+    assert whole.rounds(found.gamma, 1, 2 * found.rounds) is not None
+
+
 def test_trial_operators_keep_share_and_accuracy():
     rng = np.random.default_rng(0)
     v = rng.standard_normal(1000)
