@@ -12,7 +12,7 @@ import numpy as np
 
 from mpi_opt import launch
 from mpi_opt.build import Built, build
-from mpi_opt.errors import EXIT_DONE, DivergedError, JobError
+from mpi_opt.errors import EXIT_DONE, DivergedError, JobError, MpiOptError
 from mpi_opt.info import Place, warnings
 from mpi_opt.job import Job, to_toml
 from mpi_opt.metrics.evaluate import Evaluator
@@ -22,7 +22,7 @@ from mpi_opt.network.base import Network
 from mpi_opt.network.collectives import Collectives, Solo
 from mpi_opt.results import HELD_FILES, conclude, open_recorders
 from mpi_opt.run.check import replica_check
-from mpi_opt.run.folder import open_folder, refuse_held
+from mpi_opt.run.folder import clear_folder, open_folder, refuse_held
 from mpi_opt.run.loop import run
 from mpi_opt.run.plan import CONTROL_SYNCS, Plan
 from mpi_opt.run.progress import Progress, Silent, progress
@@ -135,8 +135,11 @@ def _train(job: Job, world: _World, orders: Orders) -> int:
         collectives.check(None)  # all files are closed from here on: the joined view may be made
         network.close()
         error = conclude(built, outcome, folder, world.library) if collectives.rank == 0 else None
-        for line in (*summary, f"results in {os.path.relpath(folder)}"):
-            shown.say(line)
+        try:
+            for line in (*summary, f"results in {os.path.relpath(folder)}"):
+                shown.say(line)
+        except MpiOptError as failed:
+            error = error or failed
         collectives.check(error)
     if outcome.diverged:
         diverged = DivergedError(outcome.reason)
@@ -150,22 +153,21 @@ def _open_log(
 ) -> Progress:
     """Write the resolved job, open the log, and say what is about to run; all agree that it worked."""
     shown: Progress = Silent()
-    error = None
+    error: Exception | None = None
     if world.collectives.rank == 0:
+        job = built.job
         try:
-            (folder / "job.toml").write_text(to_toml(built.job), encoding="utf-8")
+            (folder / "job.toml").write_text(to_toml(job), encoding="utf-8")
             log = stack.enter_context((folder / "log.txt").open("w", encoding="utf-8"))
             shown = progress(orders.progress, rules, log)
-        except OSError as failed:
-            error = JobError(f"cannot write to {folder}: {failed.strerror or failed}; give another --out")
+            shown.say(f"{job.name}: {job.algorithm.name} on {world.nodes} nodes, {world.library}")
+            for note in (*world.notes, *built.notes):
+                shown.say(note)
+        except (OSError, MpiOptError) as failed:
+            clear_folder(folder)
+            reason = failed.strerror if isinstance(failed, OSError) else failed
+            error = JobError(f"cannot write to {folder}: {reason}; give another --out")
     world.collectives.check(error)
-    job = built.job
-    for note in (
-        f"{job.name}: {job.algorithm.name} on {world.nodes} nodes, {world.library}",
-        *world.notes,
-        *built.notes,
-    ):
-        shown.say(note)
     return shown
 
 
