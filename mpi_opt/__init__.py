@@ -8,8 +8,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mpi_opt.algorithms.admm import ADMM
     from mpi_opt.algorithms.allreduce_sgd import AllreduceSGD
+    from mpi_opt.algorithms.giant import Giant
+    from mpi_opt.algorithms.lbfgs import LBFGS
+    from mpi_opt.algorithms.local_newton import LocalNewton
     from mpi_opt.algorithms.local_sgd import LocalSGD
+    from mpi_opt.algorithms.newton import Newton
+    from mpi_opt.algorithms.newton_cg import NewtonCG
     from mpi_opt.algorithms.parts.trigger import Trigger
     from mpi_opt.algorithms.sparq_sgd import SparqSGD
     from mpi_opt.compression.registry import make_compressor
@@ -21,6 +27,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "NewtonCG": "algorithms.newton_cg",
+    "Newton": "algorithms.newton",
+    "LocalNewton": "algorithms.local_newton",
+    "LBFGS": "algorithms.lbfgs",
+    "Giant": "algorithms.giant",
+    "ADMM": "algorithms.admm",
     "AllreduceSGD": "algorithms.allreduce_sgd",
     "Constant": "schedules",
     "DataError": "errors",
@@ -39,15 +51,21 @@ _HOMES = {
 }
 
 __all__ = [
+    "ADMM",
+    "LBFGS",
     "AllreduceSGD",
     "Constant",
     "DataError",
     "DivergedError",
     "FiringRate",
+    "Giant",
     "Inverse",
     "JobError",
+    "LocalNewton",
     "LocalSGD",
     "MpiOptError",
+    "Newton",
+    "NewtonCG",
     "Result",
     "SparqSGD",
     "Trigger",

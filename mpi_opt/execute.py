@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from mpi_opt import launch
+from mpi_opt.algorithms.registry import EXCHANGES
 from mpi_opt.build import Built, build
 from mpi_opt.errors import EXIT_DONE, DivergedError, JobError, MpiOptError
 from mpi_opt.info import Place, warnings
@@ -90,7 +91,10 @@ def run_job(job: Job, orders: Orders) -> int:
         connect=connect,
         measure=lambda: NetworkProfile(*mpi.probe_world()),
         library=mpi.library(),
-        notes=warnings(collectives.gather(Place(socket.gethostname(), launch.own_cores(), 1))),
+        notes=[
+            *_alone(job, comm.size),
+            *warnings(collectives.gather(Place(socket.gethostname(), launch.own_cores(), 1))),
+        ],
     )
     return _train(job, world, orders)
 
@@ -198,6 +202,13 @@ def _plan(built: Built, network: Network, rules: StopRules, recorders: Sequence[
         values=lambda index: traffic_values(network.traffic[index]),
         inspect=replica_check(network) if job.network.check and built.mixing is not None else None,
     )
+
+
+def _alone(job: Job, nodes: int) -> Sequence[str]:
+    """Return a word of warning where a method of neighbours runs without any."""
+    if nodes > 1 or job.algorithm.name not in EXCHANGES:
+        return ()
+    return ("1 node has no neighbours: this is plain SGD; start more with mpiexec -n N mpi-opt run ...",)
 
 
 def _check_stop(job: Job, nodes: int) -> None:

@@ -116,7 +116,19 @@ def minimize(
             error = wrong
         collectives.check(error)
         assert mixing is not None
-        _check_alike(collectives, dim=problem.dim, steps=steps, every=every, seed=seed, x0=start.tobytes())
+        _check_alike(
+            collectives,
+            dim=problem.dim,
+            steps=steps,
+            every=every,
+            seed=seed,
+            x0=start.tobytes(),
+            graph=mixing.graph.edges,
+            algorithm=type(algorithm).__name__,
+            sync_every=getattr(algorithm, "sync_every", 1),
+            overlap=getattr(algorithm, "overlap", False),
+            compressor=0 if codec is None else codec.max_bytes,
+        )
         network = _connect(comm, mixing, codec)
         (index,) = network.local
         node = Node(
@@ -177,7 +189,7 @@ def _check_alike(collectives: Collectives, **values: Any) -> None:
     for name, theirs in ((name, collectives.gather(value)) for name, value in values.items()):
         odd = next((rank for rank, value in enumerate(theirs) if value != theirs[0]), None)
         if odd is not None:
-            shown = "" if name == "x0" else f" ({theirs[0]} and {theirs[odd]})"
+            shown = "" if name in ("x0", "graph") else f" ({theirs[0]} and {theirs[odd]})"
             error = JobError(
                 f"minimize: {name} differs between ranks 0 and {odd}{shown}; allowed: the same on all ranks"
             )

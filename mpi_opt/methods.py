@@ -57,7 +57,7 @@ def with_finish(
         workers = nodes - (table.master == "dedicated")
         choice = choose_finish(
             dim=dim,
-            nonzeros_per_shard=info.nonzeros / workers,
+            nonzeros_per_shard=(info.nonzeros if info.sparse else info.rows * info.features) / workers,
             rows_per_shard=info.rows / workers,
             nodes=workers,
             profile=profile,

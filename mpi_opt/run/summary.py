@@ -59,8 +59,9 @@ def lines(outcome: Outcome, all_nodes: Totals, nodes: int) -> Sequence[str]:
     if traffic.header_bytes and all_nodes.syncs:
         share = all_nodes.fired / all_nodes.syncs
         text.append(f"  fired        {all_nodes.fired} of {all_nodes.syncs} node-syncs ({share:.1%})")
+    closing = "" if outcome.average is None else ", the closing average's among them"
     text.append(
-        f"  sent         {size(sent)} by all {nodes} nodes, {size(sent / nodes)} each, in {traffic.messages} messages"
+        f"  sent         {size(sent)} by all {nodes} nodes, {size(sent / nodes)} each, in {traffic.messages} messages{closing}"
     )
     text.append(
         f"               payload {traffic.payload_bytes} B, headers {traffic.header_bytes} B, "
