@@ -61,7 +61,8 @@ def lines(outcome: Outcome, all_nodes: Totals, nodes: int) -> Sequence[str]:
         text.append(f"  fired        {all_nodes.fired} of {all_nodes.syncs} node-syncs ({share:.1%})")
     closing = "" if outcome.average is None else ", the closing average's among them"
     text.append(
-        f"  sent         {size(sent)} by all {nodes} nodes, {size(sent / nodes)} each, in {traffic.messages} messages{closing}"
+        f"  sent         {size(sent)} by all {nodes} nodes, {size(sent / nodes)} each, "
+        f"in {traffic.messages} messages{closing}"
     )
     text.append(
         f"               payload {traffic.payload_bytes} B, headers {traffic.header_bytes} B, "
