@@ -177,11 +177,14 @@ class LocalNewton:
         if self.adaptive:
             state = self._judge(state, w, loss, riders[1:], problem)
         else:
-            state = replace(state, w=w, good=state.w, good_loss=min(loss, state.good_loss))
+            better = loss <= state.good_loss
+            good, good_loss = (state.w, loss) if better else (state.good, state.good_loss)
+            state = replace(state, w=w, good=good, good_loss=good_loss)
         over = self.adaptive and before < 2 and state.w is state.good  # rejected, and L cannot fall any further
         if self.finish is None and (over or (self.patience is not None and stalled >= self.patience)):
+            reached = state.good_loss if self.adaptive else loss  # the plain form puts out its last average
             info = info._replace(
-                ended=f"stalled at the averaging floor, objective {state.good_loss:.6g}: not the optimum of all rows; "
+                ended=f"stalled at the averaging floor, objective {reached:.6g}: not the optimum of all rows; "
                 'take finish = "newton", "newton-cg" or "giant", or fewer and larger shards'
             )
         return replace(state, stalled=stalled), info
@@ -210,8 +213,8 @@ class LocalNewton:
         first, first_g = base, problem.gradient(w_k)
         if not problem.rows:
             return w_k, first, first_g
-        g = first_g
-        for _ in range(L):
+        for done in range(L):
+            g = problem.gradient(w_k) if done else first_g
             p = self.solver.direction(problem, w_k, g, mu)
             value = problem.value_along(w_k, p)
             a = self.search.search(lambda a, value=value: value(-a), base, float(p @ g))  # type: ignore[misc]
@@ -219,7 +222,6 @@ class LocalNewton:
                 break  # at the shard's own optimum, or no direction: what was reached counts
             w_k -= a * p
             base = value(-a)
-            g = problem.gradient(w_k)
         return w_k, first, first_g
 
     def _leave_out_one_class_shards(self, state: State, problem: SecondOrder) -> Generator[Request, Any, State]:

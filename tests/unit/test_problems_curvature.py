@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from mpi_opt.problems.registry import make_problem
-from mpi_opt.problems.rows import SparseRows
+from mpi_opt.problems.sparse_rows import SparseRows
 
 RNG = np.random.default_rng(3)
 A = RNG.normal(size=(40, 5)) * (RNG.random((40, 5)) < 0.6)
