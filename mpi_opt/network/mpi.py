@@ -30,6 +30,9 @@ _POKE_SECONDS = 1e-3
 _LAST_WORDS_SECONDS = 0.2
 """Time for a traceback to get through the launcher before the ranks are ended."""
 
+_END_SECONDS = 5.0
+"""Time for the launcher to end a process that came back from Abort, so that nothing is told twice."""
+
 
 class MpiNetwork:
     """The node of this rank, and its neighbours.
@@ -266,4 +269,5 @@ def ending_all(comm: MPI.Intracomm) -> Iterator[None]:
             raise
         sys.stderr.write(f"rank {comm.rank} of {comm.size} failed; ending all ranks\n{traceback.format_exc()}")
         abort(error.exit_code if isinstance(error, MpiOptError) else RankFailedError.exit_code, comm)
-        raise  # some libraries come back from Abort and end the process a little later
+        time.sleep(_END_SECONDS)  # some libraries come back from Abort and end the process a little later
+        raise
