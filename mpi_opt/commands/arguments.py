@@ -1,0 +1,79 @@
+"""Arguments that several subcommands share, and the parser whose errors end like any other wrong input."""
+
+import argparse
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+from mpi_opt import launch
+from mpi_opt.errors import JobError
+
+if TYPE_CHECKING:
+    from mpi_opt.network.collectives import Collectives
+
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+"""What a group of subcommands adds itself to."""
+Handler: TypeAlias = Callable[[argparse.Namespace, Sequence[str]], int]
+"""A subcommand: its options and the whole command line in, exit code out. ``parser.set_defaults(handler=...)``."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors end like any other wrong input: one line, told once."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the ``message`` as a `JobError`."""
+        raise JobError(f"{message} (see '{self.prog} --help')")
+
+
+def processes() -> "Collectives":
+    """Return the collectives of the processes that the launcher started; alone, MPI is not loaded.
+
+    Raises
+    ------
+    LaunchError
+        See `mpi_opt.launch.start_mpi`.
+    """
+    if launch.launcher_size(os.environ) in (None, 1):
+        from mpi_opt.network.collectives import Solo
+
+        return Solo()
+    return launch.start_mpi(os.environ)
+
+
+def quiet_pipes() -> None:
+    """End silently where the reader of our output is gone, as commands do (``mpi-opt plan ... | head``)."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+
+
+def count(text: str) -> int:
+    """Return an integer of at least 1, for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: allowed: an integer >= 1")
+    return int(text)
+
+
+def folder(text: str) -> Path:
+    """Return the path of a folder, for argparse."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty; allowed: the name of a folder")
+    return Path(text)
+
+
+def add_job(parser: argparse.ArgumentParser) -> None:
+    """Add JOB and ``--set``."""
+    parser.add_argument("job", metavar="JOB", type=Path, help="the job file (TOML)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override a key of the job, e.g. algorithm.sync_every=10; an empty value removes it; may be repeated",
+    )
+
+
+def add_group(commands: Commands, name: str, about: str) -> Any:
+    """Add a subcommand that has subcommands of its own, and return what those are added to."""
+    return commands.add_parser(name, help=about).add_subparsers(required=True, metavar="COMMAND")

@@ -1,0 +1,110 @@
+"""``run``, ``simulate``, ``plan``, ``info``: what a job file starts, and where."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mpi_opt import launch
+from mpi_opt.commands.arguments import Commands, add_job, count, folder, quiet_pipes
+from mpi_opt.errors import EXIT_DONE, JobError
+
+if TYPE_CHECKING:
+    from mpi_opt.execute import Orders
+
+
+def add_to(commands: Commands) -> None:
+    """Add the subcommands of this file."""
+    run = commands.add_parser("run", help="run a job, one MPI rank a node: mpiexec -n 8 mpi-opt run JOB")
+    add_job(run)
+    _add_out(run)
+    run.set_defaults(handler=_run)
+
+    simulate = commands.add_parser("simulate", help="run a job on N virtual nodes in this process, without MPI")
+    add_job(simulate)
+    _add_nodes(simulate)
+    _add_out(simulate)
+    simulate.set_defaults(handler=_simulate)
+
+    plan = commands.add_parser("plan", help="say what a job needs on N nodes: shards, memory, graph, bytes a round")
+    add_job(plan)
+    _add_nodes(plan)
+    plan.set_defaults(handler=_plan)
+
+    info = commands.add_parser(
+        "info", help="versions, MPI library, launcher, hosts, cores, threads; also under mpiexec"
+    )
+    info.set_defaults(handler=_info)
+
+
+def _run(options: argparse.Namespace, command: Sequence[str]) -> int:
+    from mpi_opt.job import load_job
+
+    job, error = None, None
+    try:
+        job = load_job(options.job, options.set)
+    except JobError as wrong:
+        error = wrong
+    if error is not None and launch.launcher_size(os.environ) in (None, 1):
+        raise error
+    # Several ranks agree first: a file that one host does not see must not leave the others waiting.
+    launch.start_mpi(os.environ).check(error)
+    assert job is not None
+    from mpi_opt.execute import run_job
+
+    return run_job(job, _orders(options, command))
+
+
+def _simulate(options: argparse.Namespace, command: Sequence[str]) -> int:
+    launch.check_alone("simulate", os.environ)
+    quiet_pipes()
+    from mpi_opt.job import load_job
+
+    job = load_job(options.job, options.set)
+    from mpi_opt.execute import simulate_job
+
+    return simulate_job(job, _orders(options, command), nodes=options.nodes)
+
+
+def _orders(options: argparse.Namespace, command: Sequence[str]) -> "Orders":
+    from mpi_opt.execute import Orders
+
+    return Orders(out=options.out, overwrite=options.overwrite, progress=options.progress, command=command)
+
+
+def _plan(options: argparse.Namespace, _command: Sequence[str]) -> int:
+    launch.check_alone("plan", os.environ)
+    quiet_pipes()
+    from mpi_opt.job import load_job
+
+    job = load_job(options.job, options.set)
+    from mpi_opt.planning import plan_job
+
+    print(plan_job(job, nodes=options.nodes))
+    return EXIT_DONE
+
+
+def _info(_options: argparse.Namespace, _command: Sequence[str]) -> int:
+    from mpi_opt.info import report
+
+    found = report(os.environ)
+    if launch.rank_from_environ(os.environ) in (None, 0):
+        print(found.text, flush=True)
+    if found.error is not None:
+        raise found.error
+    return EXIT_DONE
+
+
+def _add_nodes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--nodes", type=count, required=True, metavar="N", help="number of nodes")
+
+
+def _add_out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=folder, metavar="DIR", help="the run's folder (default: runs/NAME)")
+    parser.add_argument("--overwrite", action="store_true", help="replace a finished run in that folder")
+    parser.add_argument(
+        "--progress",
+        choices=("auto", "bar", "lines", "none"),
+        default="auto",
+        help="how progress is shown; auto: a bar on a terminal, else lines (under mpiexec a bar must be asked for)",
+    )
