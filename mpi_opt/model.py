@@ -1,8 +1,10 @@
 """The model file: one flat vector, what it takes to predict with it, and where it came from.
 
 Layout (HDF5): dataset ``weights`` (float64, shape ``(d,)``) and root attributes ``format``, ``format_version``,
-``loss``, ``features``, ``intercept``, ``index_base``, ``l2``, ``job`` (TOML text), ``labels`` and ``provenance`` (JSON
-text) and ``sha256`` over all of them. Binary and regression losses: d is the number of features, plus one for the
+``loss``, ``features``, ``intercept``, ``index_base``, ``l2``, ``job`` (TOML text), ``labels``, ``class_weights``,
+``validation`` and ``provenance`` (JSON text), ``columns`` and ``rows`` (the rules of the preparation) and ``sha256``
+over all of them; where columns are prepared, datasets ``shift`` and ``factor`` (float64, shape ``(features,)``), which
+the hash covers too. Binary and regression losses: d is the number of features, plus one for the
 intercept, which comes last. Softmax with C classes: a C-ordered matrix of shape (features [+ 1], C), the intercept's
 row last.
 """
@@ -19,12 +21,19 @@ from typing import Any
 
 import numpy as np
 
+from mpi_opt.datasets.preparation import Preparation
 from mpi_opt.errors import DataError, DivergedError
 from mpi_opt.metrics.files import image, open_reading, replace_file
 from mpi_opt.types import Vector
 
 FORMAT = "mpi_opt model"
-VERSION = 1
+VERSION = 2
+
+_DESCRIPTIONS = {
+    "weights": "Model, C-order, intercept last",
+    "shift": "Subtracted from each column before predicting",
+    "factor": "What each column is multiplied by after that",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,12 @@ class Model:
         The penalty's factor.
     job : str
         The resolved job, TOML text.
+    preparation : Preparation
+        What was done to the features, and is to be done before predicting.
+    class_weights : mapping of float to float, or None
+        Label in the data file -> what the loss of its rows was multiplied by.
+    validation : mapping, or None
+        How l2 was chosen by cross-validation: JSON values as `save_model` was given them.
     provenance : mapping of str to str, int, float or bool
         Where and when it was trained, on how many nodes, with which versions.
     sha256 : str
@@ -63,6 +78,9 @@ class Model:
     index_base: int
     l2: float
     job: str
+    preparation: Preparation
+    class_weights: Mapping[float, float] | None
+    validation: Mapping[str, Any] | None
     provenance: Mapping[str, str | int | float | bool]
     sha256: str
 
@@ -89,6 +107,9 @@ def save_model(
     l2: float,
     job: str,
     provenance: Mapping[str, str | int | float | bool],
+    preparation: Preparation | None = None,
+    class_weights: Mapping[float, float] | None = None,
+    validation: Mapping[str, Any] | None = None,
 ) -> str:
     """Write a model file and return its SHA-256; the arguments are the attributes of ``Model``.
 
@@ -108,16 +129,38 @@ def save_model(
     bad = int(weights.size - np.count_nonzero(np.isfinite(weights)))
     if bad:
         raise DivergedError(f"{path}: not written, {bad} of {weights.size} weights are not finite; lower the step size")
-    fields = _fields(loss, labels, features, intercept, index_base, l2, job, provenance)
-    problem = _misfit(weights, fields)
+    preparation = Preparation() if preparation is None else preparation
+    fields: dict[str, Any] = {
+        "format": FORMAT,
+        "format_version": VERSION,
+        "loss": loss,
+        "labels": _pairs(labels),
+        "features": int(features),
+        "intercept": bool(intercept),
+        "index_base": int(index_base),
+        "l2": float(l2),
+        "job": job,
+        "columns": preparation.columns,
+        "rows": preparation.rows,
+        "class_weights": _pairs(class_weights),
+        "validation": json.dumps(None if validation is None else dict(validation), sort_keys=True),
+        "provenance": json.dumps(dict(provenance), sort_keys=True),
+    }
+    arrays = {"weights": weights}
+    for name in ("shift", "factor"):
+        values = getattr(preparation, name)
+        if values is not None:
+            arrays[name] = np.ascontiguousarray(values, dtype=np.float64)
+    problem = _misfit(arrays, fields)
     if problem:
         raise ValueError(problem)
-    digest = _hash(weights, fields)
+    digest = _hash(arrays, fields)
 
     def fill(file: Any) -> None:
-        data = file.create_dataset("weights", data=weights)
-        data.attrs["unit"] = "1"
-        data.attrs["description"] = "Model, C-order, intercept last"
+        for name, values in arrays.items():
+            data = file.create_dataset(name, data=values)
+            data.attrs["unit"] = "1"
+            data.attrs["description"] = _DESCRIPTIONS[name]
         for name, value in fields.items():
             file.attrs[name] = value
         file.attrs["sha256"] = digest
@@ -148,55 +191,48 @@ def load_model(path: str | os.PathLike[str]) -> Model:
                 if name != "sha256"
             }
             digest = str(file.attrs["sha256"])
-            weights = np.asarray(file["weights"][:], dtype=np.float64)
+            arrays = {name: np.asarray(file[name][:], dtype=np.float64) for name in _DESCRIPTIONS if name in file}
+            weights = arrays["weights"]
         except (KeyError, OSError, RuntimeError) as error:
             raise DataError(f"{path}: damaged: {error}") from error
-    if _hash(weights, fields) != digest:
+    if _hash(arrays, fields) != digest:
         raise DataError(f"{path}: damaged or changed by hand: its contents do not have the hash it names, {digest}")
-    weights.flags.writeable = False
-    labels = json.loads(fields["labels"])
+    for array in arrays.values():
+        array.flags.writeable = False
+    validation = json.loads(fields["validation"])
     return Model(
         weights=weights,
         loss=fields["loss"],
-        labels=None if labels is None else MappingProxyType({float(raw): float(used) for raw, used in labels}),
+        labels=_mapping(fields["labels"]),
         features=fields["features"],
         intercept=fields["intercept"],
         index_base=fields["index_base"],
         l2=fields["l2"],
         job=fields["job"],
+        preparation=Preparation(fields["columns"], arrays.get("shift"), arrays.get("factor"), fields["rows"]),
+        class_weights=_mapping(fields["class_weights"]),
+        validation=None if validation is None else MappingProxyType(validation),
         provenance=MappingProxyType(json.loads(fields["provenance"])),
         sha256=digest,
     )
 
 
-def _fields(
-    loss: str,
-    labels: Mapping[float, float] | None,
-    features: int,
-    intercept: bool,
-    index_base: int,
-    l2: float,
-    job: str,
-    provenance: Mapping[str, str | int | float | bool],
-) -> dict[str, Any]:
-    """Return the root attributes, without the hash."""
-    pairs = None if labels is None else sorted((float(raw), float(used)) for raw, used in labels.items())
-    return {
-        "format": FORMAT,
-        "format_version": VERSION,
-        "loss": loss,
-        "labels": json.dumps(pairs),
-        "features": int(features),
-        "intercept": bool(intercept),
-        "index_base": int(index_base),
-        "l2": float(l2),
-        "job": job,
-        "provenance": json.dumps(dict(provenance), sort_keys=True),
-    }
+def _pairs(mapping: Mapping[float, float] | None) -> str:
+    """Return a mapping of numbers as JSON text: JSON's own mappings have keys of text."""
+    return json.dumps(None if mapping is None else sorted((float(key), float(value)) for key, value in mapping.items()))
 
 
-def _misfit(weights: Vector, fields: Mapping[str, Any]) -> str:
+def _mapping(text: str) -> Mapping[float, float] | None:
+    pairs = json.loads(text)
+    return None if pairs is None else MappingProxyType({float(key): float(value) for key, value in pairs})
+
+
+def _misfit(arrays: Mapping[str, Vector], fields: Mapping[str, Any]) -> str:
     """Say what is wrong with a model's numbers; an empty text if nothing is."""
+    weights = arrays["weights"]
+    for name in ("shift", "factor"):
+        if name in arrays and (arrays[name].shape != (fields["features"],) or not np.isfinite(arrays[name]).all()):
+            return f"preparation.{name}: needed are {fields['features']} finite numbers"
     labels = json.loads(fields["labels"])
     if fields["loss"] == "softmax" and labels is None:
         return "a softmax model needs its labels"
@@ -214,8 +250,10 @@ def _misfit(weights: Vector, fields: Mapping[str, Any]) -> str:
     return ""
 
 
-def _hash(weights: Vector, fields: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of attributes (JSON, sorted) and weights (little-endian float64)."""
+def _hash(arrays: Mapping[str, Vector], fields: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of attributes (JSON, sorted) and arrays (by name, each as little-endian float64)."""
     digest = hashlib.sha256(json.dumps(dict(fields), sort_keys=True).encode())
-    digest.update(weights.astype("<f8", copy=False).tobytes())
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].size}\n".encode())
+        digest.update(arrays[name].astype("<f8", copy=False).tobytes())
     return digest.hexdigest()

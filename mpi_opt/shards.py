@@ -8,6 +8,7 @@ import numpy as np
 from mpi_opt.datasets.load import DataSpec, Loaded, load
 from mpi_opt.datasets.shard import DataInfo, Shard
 from mpi_opt.datasets.source import search_paths
+from mpi_opt.datasets.spec import Reading
 from mpi_opt.errors import JobError
 from mpi_opt.job import Job
 from mpi_opt.network.collectives import Collectives
@@ -67,7 +68,7 @@ def _data_spec(job: Job) -> DataSpec:
         label_kind=label_kind(job.problem.loss),
         features=data.features,
         # Counted from 1 unless told: a stray index 0 is then an error, not a silent shift of all columns.
-        index_base=1 if data.index_base is None else data.index_base,
+        reading=Reading(index_base=1 if data.index_base is None else data.index_base),
         seed=job.seed,
         search=search_paths(job.folder),
     )

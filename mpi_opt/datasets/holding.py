@@ -15,6 +15,7 @@ from mpi_opt.datasets.libsvm import Rows
 from mpi_opt.datasets.numbers import Mask
 from mpi_opt.datasets.packed import read_spread
 from mpi_opt.datasets.source import BuiltinSet, IdxPair, TextFiles, resolve
+from mpi_opt.datasets.spec import Reading
 from mpi_opt.datasets.textfiles import read_share
 from mpi_opt.errors import DataError
 from mpi_opt.network.collectives import Collectives
@@ -45,6 +46,10 @@ class Holding:
         Of the whole set; ``features`` is the largest column seen, or the width of a dense set.
     index_base : int
         0 or 1; 0 for dense sets.
+    weights : ndarray of float64, shape (held,), or None
+        What the loss of each row held is multiplied by; ``None`` on all processes where the set has no weights.
+    notes : tuple of str
+        What a user should know about the reading, the same on every process (rows dropped, fields skipped).
     """
 
     name: str
@@ -58,21 +63,22 @@ class Holding:
     features: int
     nonzeros: int
     index_base: int
+    weights: Vector | None = None
+    notes: tuple[str, ...] = ()
 
     def without_rows(self) -> "Holding":
         """Return the figures alone, so that the rows read need not be kept beside the rows dealt."""
         return replace(
             self,
             labels=self.labels[:0].copy(),
+            weights=None if self.weights is None else self.weights[:0].copy(),
             numbers=self.numbers[:0].copy(),
             sparse=None if self.sparse is None else _no_rows(),
             dense=None if self.dense is None else self.dense[:0].copy(),
         )
 
 
-def hold(
-    words: str | Sequence[str], search: Sequence[Path], index_base: int | None, collectives: Collectives
-) -> Holding:
+def hold(words: str | Sequence[str], search: Sequence[Path], reading: Reading, collectives: Collectives) -> Holding:
     """Read a set, all processes together.
 
     Plain text is read by byte range, a share on each process. All else is read once on each host, by its lowest rank,
@@ -83,8 +89,8 @@ def hold(
     ----------
     words, search
         As for ``source.resolve``, which rank 0 does for all.
-    index_base : {1, 0} or None
-        What columns are counted from; ``None`` takes 0 if index 0 occurs anywhere in the set, else 1.
+    reading : Reading
+        How files are read.
     collectives : Collectives
 
     Raises
@@ -101,6 +107,7 @@ def hold(
     collectives.check(error)
     source = collectives.broadcast(source)
     # with the base still open, the parser must let index 0 pass
+    index_base = reading.index_base
     smallest = 0 if index_base is None else index_base
     if isinstance(source, TextFiles) and not source.compressed:
         everyone = list(range(collectives.size))

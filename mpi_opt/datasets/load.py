@@ -1,7 +1,7 @@
 """A job's data set, read by all processes together and dealt to its nodes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from mpi_opt.datasets.labels import apply_map, label_map
 from mpi_opt.datasets.memory import check_room
 from mpi_opt.datasets.partition import Partition, by_label, contiguous, dirichlet, equal_cuts, hold_out, shuffled
 from mpi_opt.datasets.shard import DataInfo, Shard
-from mpi_opt.datasets.spec import DataSpec
+from mpi_opt.datasets.spec import DataSpec, Reading
 from mpi_opt.errors import DataError, LaunchError
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.types import Indices, Vector
@@ -68,7 +68,7 @@ def load(spec: DataSpec, collectives: Collectives, nodes: int, local: Sequence[i
         The nodes are not each carried by one process.
     """
     owners = _owners(collectives, nodes, local)
-    train = hold(spec.train, spec.search, spec.index_base, collectives)
+    train = hold(spec.train, spec.search, spec.reading, collectives)
     mapping = label_map(train.labels, spec.label_kind, train.name, collectives)
     labels = apply_map(train.labels, mapping, train.name)
     columns = _columns(train, spec.features)
@@ -87,19 +87,20 @@ def load(spec: DataSpec, collectives: Collectives, nodes: int, local: Sequence[i
     count = partition.order.size
     del partition
     info = _info(train, count, columns, _nonzeros(train, shards, count, collectives), mapping)
-    test, test_info = None, None
+    test, test_info, other = None, None, None
     if held is not None:
         even = Partition(held, equal_cuts(held.size, nodes))
         test = deal(train, labels, columns, even, owners, local, collectives)
         test_info = _info(train, held.size, columns, train.nonzeros - info.nonzeros, mapping)
     elif spec.test is not None:
         train, labels = train.without_rows(), labels[:0]
-        other = hold(spec.test, spec.search, _base_of_test(spec, train), collectives)
+        other = hold(spec.test, spec.search, _as_train(spec, train), collectives)
         _check_fits(other, columns, train)
         known = _known_labels(other, mapping, collectives)
         test = deal(other, known, columns, contiguous(other.rows, nodes), owners, local, collectives)
         test_info = _info(other, other.rows, columns, other.nonzeros, mapping)
-    return Loaded(shards, test, info, test_info, _warnings(shards, local, mapping, nodes, collectives))
+    notes = (*train.notes, *(() if other is None else other.notes))
+    return Loaded(shards, test, info, test_info, (*notes, *_warnings(shards, local, mapping, nodes, collectives)))
 
 
 def _owners(collectives: Collectives, nodes: int, local: Sequence[int]) -> Indices:
@@ -130,9 +131,9 @@ def _columns(train: Holding, wanted: int | None) -> int:
     return wanted
 
 
-def _base_of_test(spec: DataSpec, train: Holding) -> int | None:
-    """Return what the test set's columns are counted from: as in the train set, if that is text."""
-    return spec.index_base if train.sparse is None else train.index_base
+def _as_train(spec: DataSpec, train: Holding) -> Reading:
+    """Return how the test set is read: its columns are counted as in the train set, if that is text."""
+    return spec.reading if train.sparse is None else replace(spec.reading, index_base=train.index_base)
 
 
 def _known_labels(test: Holding, mapping: Mapping[float, float] | None, collectives: Collectives) -> Vector:

@@ -18,11 +18,14 @@ class Shard:
         float64: -1/+1 for binary losses, 0..C-1 for softmax, the value itself for regression.
     rows : ndarray, shape (N_i,)
         int64, the rows' numbers in the whole set, in the order of ``features``.
+    weights : ndarray, shape (N_i,), or None
+        float64, what each row's loss is multiplied by; ``None`` means 1.
     """
 
     features: Features
     labels: Vector
     rows: Indices
+    weights: Vector | None = None
 
 
 @dataclass(frozen=True, slots=True)

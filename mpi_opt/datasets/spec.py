@@ -9,6 +9,39 @@ from mpi_opt.errors import JobError
 from mpi_opt.types import LabelKind
 
 PartitionName: TypeAlias = Literal["contiguous", "shuffled", "by-label", "dirichlet"]
+NanRule: TypeAlias = Literal["refuse", "drop-row", "zero"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How files are read: one decision for all files of a job.
+
+    Attributes
+    ----------
+    index_base : {1, 0} or None
+        What columns of text are counted from; ``None`` takes 0 if index 0 occurs anywhere in the set, else 1.
+    nan : {"refuse", "drop-row", "zero"}
+        What to do with values that are not finite: refuse the set, leave the row out, take 0 for the value.
+    label, weight : str, int or None
+        Column of a table (CSV, array) that holds the label, or the weights of the rows: its name, or its number
+        from 0 (negative: from the end). ``None`` leaves the choice to the reader, and has no weights.
+
+    Raises
+    ------
+    JobError
+        A value is not allowed.
+    """
+
+    index_base: int | None = 1
+    nan: NanRule = "refuse"
+    label: str | int | None = None
+    weight: str | int | None = None
+
+    def __post_init__(self) -> None:
+        if self.index_base not in (0, 1, None):
+            raise JobError(f"data.index_base = {self.index_base}: allowed are 0 and 1, or 'auto'")
+        if self.nan not in get_args(NanRule):
+            raise JobError(f"data.nan = {self.nan!r}: allowed are {', '.join(get_args(NanRule))}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +64,8 @@ class DataSpec:
         What the loss takes.
     features : int or None
         Columns of the shards; ``None`` takes as many as the train set has.
-    index_base : {1, 0} or None
-        What columns of text are counted from; ``None`` takes 0 if index 0 occurs in the train set, else 1.
+    reading : Reading
+        How the files are read.
     seed : int
         Of the shuffle, the hold-out and the Dirichlet draws.
     search : tuple of Path
@@ -51,7 +84,7 @@ class DataSpec:
     alpha: float | None = None
     label_kind: LabelKind = "binary"
     features: int | None = None
-    index_base: int | None = 1
+    reading: Reading = Reading()
     seed: int = 0
     search: tuple[Path, ...] = ()
 
@@ -74,5 +107,3 @@ class DataSpec:
             raise JobError(f"label kind {self.label_kind!r}: allowed are {', '.join(get_args(LabelKind))}")
         if self.features is not None and self.features < 1:
             raise JobError(f"data.features = {self.features}: allowed is a number of at least 1")
-        if self.index_base not in (0, 1, None):
-            raise JobError(f"data.index_base = {self.index_base}: allowed are 0 and 1, or 'auto'")

@@ -15,6 +15,7 @@ from mpi_opt.datasets.labels import apply_map, label_map
 from mpi_opt.datasets.libsvm import BLOCK
 from mpi_opt.datasets.load import DataSpec, load
 from mpi_opt.datasets.source import TextFiles, resolve
+from mpi_opt.datasets.spec import Reading
 from mpi_opt.datasets.textfiles import read_share, read_whole, texts
 from mpi_opt.errors import DataError, JobError, LaunchError
 from mpi_opt.network.collectives import Solo
@@ -380,14 +381,17 @@ def test_index_base(tmp_path):
     ):
         for size in (1, 2):
             train, test, info, test_info, _ = loaded_by(
-                DataSpec(word, test="one", index_base=base, search=(tmp_path,)), 2, size
+                DataSpec(word, test="one", reading=Reading(index_base=base), search=(tmp_path,)), 2, size
             )
             assert train[0].features.toarray().tolist() == [first]
             assert info.features == features
             assert info.index_base == test_info.index_base == (1 if word == "one" else 0)
             assert test[0].features.toarray()[0].tolist() == ([0, 5, 1] if word == "zero" else [5, 1])
     for size in (1, 2, 4):  # the zero is seen by one process only
-        assert loaded_by(DataSpec("late", index_base=None, search=(tmp_path,)), 4, size)[2].index_base == 0
+        assert (
+            loaded_by(DataSpec("late", reading=Reading(index_base=None), search=(tmp_path,)), 4, size)[2].index_base
+            == 0
+        )
 
 
 def test_labels_must_fit(tmp_path):
@@ -468,12 +472,19 @@ def test_sets_that_do_not_fit(tmp_path):
         ({"partition": "dirichlet", "alpha": 1.0, "label_kind": "real"}, "splits classes"),
         ({"label_kind": "ordinal"}, "ordinal"),
         ({"features": 0}, "features = 0"),
-        ({"index_base": 2}, "index_base = 2"),
     ],
 )
 def test_words_that_are_not_allowed(values, says):
     with pytest.raises(JobError, match=says):
         DataSpec("x", **values)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"), [({"index_base": 2}, "index_base = 2"), ({"nan": "keep"}, "'keep'.*refuse, drop-row, zero")]
+)
+def test_ways_of_reading_that_are_not_allowed(values, says):
+    with pytest.raises(JobError, match=says):
+        Reading(**values)
 
 
 @pytest.mark.parametrize("kind", KINDS[2:5], ids=lambda kind: kind["partition"])

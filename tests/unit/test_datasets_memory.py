@@ -6,6 +6,7 @@ import pytest
 
 from mpi_opt.datasets import memory
 from mpi_opt.datasets.load import DataSpec, load
+from mpi_opt.datasets.spec import Reading
 from mpi_opt.errors import DataError
 from mpi_opt.network.collectives import Solo
 
@@ -37,7 +38,9 @@ def test_a_stray_index_is_named_with_its_row(stray, monkeypatch):
 def test_zero_based_indices_are_named_as_they_stand(stray, monkeypatch):
     monkeypatch.setattr(memory, "machine_memory", lambda: 24.0 * GIB)
     (stray / "x").write_text("1 0:1 2000000000:1\n2 1:1\n")
-    assert "row 1 has the index 2000000000, the largest" in told(DataSpec("x", index_base=0, search=(stray,)))
+    assert "row 1 has the index 2000000000, the largest" in told(
+        DataSpec("x", reading=Reading(index_base=0), search=(stray,))
+    )
 
 
 def test_classes_and_features_count(stray, monkeypatch):

@@ -92,8 +92,8 @@ def test_other_files_are_refused(tmp_path):
         load_model(path)
     with h5py.File(path, "w") as file:
         file.attrs["format"] = "mpi_opt model"
-        file.attrs["format_version"] = 2
-    with pytest.raises(DataError, match="model version 2"):
+        file.attrs["format_version"] = 3
+    with pytest.raises(DataError, match="model version 3"):
         load_model(path)
 
 
