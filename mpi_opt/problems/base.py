@@ -1,6 +1,7 @@
 """The contract of a problem: a smooth function of one flat vector, on one shard. No rank is known here.
 
-``f(x) = scale * sum_{j in shard} loss(x; row_j) + (l2 / 2) |weights of x|^2`` (intercept not penalised).
+``f(x) = scale * sum_{j in shard} omega_j loss(x; row_j) + (l2 / 2) |weights of x|^2`` (intercept not penalised);
+``omega_j`` is the row's weight, 1 unless the job weights rows or classes.
 With ``scale = n / N`` this is SPARQ-SGD's node function, ``F = (1/n) sum_i f_i`` for unequal shards too; with
 ``scale = 1 / N_i`` it is LocalNewton's local mean. A shard may have no rows.
 """
@@ -15,7 +16,7 @@ class Figures(NamedTuple):
     """Sums over the rows of one shard at one model; sums over shards add up to the global figures."""
 
     loss: float
-    """Sum of the losses, unscaled and without the l2 term."""
+    """Sum of the losses, each by its row's weight, unscaled and without the l2 term."""
     wrong: int
     """Rows predicted wrongly (classification; 0 for regression)."""
     rows: int

@@ -23,6 +23,8 @@ class LinearProblem(RowwiseProblem):
         See `problems.base`.
     intercept : bool
         Whether the last coordinate is an unpenalised intercept.
+    row_weights : ndarray of float64, shape (rows,), optional
+        What each row's loss is multiplied by.
 
     Raises
     ------
@@ -41,10 +43,11 @@ class LinearProblem(RowwiseProblem):
         l2: float,
         scale: float,
         intercept: bool = False,
+        row_weights: Vector | None = None,
     ) -> None:
         labels = np.ascontiguousarray(labels, dtype=np.float64)
         check_mapped_labels(loss.kind, labels, type(loss).__name__)
-        super().__init__(features, labels, loss, (), l2=l2, scale=scale, intercept=intercept)
+        super().__init__(features, labels, loss, (), l2=l2, scale=scale, intercept=intercept, row_weights=row_weights)
         self._margin_loss = loss
 
     @quiet
@@ -59,7 +62,7 @@ class LinearProblem(RowwiseProblem):
         Squared hinge and Huber have a generalised Hessian (see their ``curvature``).
         """
         curvature = self._margin_loss.curvature(self.margins(x), self._labels)
-        curvature *= self._scale
+        self._scaled(curvature, self._scale, slice(None))
         result = self._gram(self._matrix, curvature)
         result[np.arange(self._weights), np.arange(self._weights)] += self._l2
         return result

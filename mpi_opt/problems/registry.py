@@ -58,6 +58,7 @@ def make_problem(
     l2: float,
     scale: float,
     intercept: bool,
+    row_weights: Vector | None = None,
 ) -> LinearProblem | SoftmaxProblem:
     """Return the problem of one shard.
 
@@ -73,6 +74,8 @@ def make_problem(
         Distinct labels of the whole data set; only softmax reads it.
     l2, scale, intercept
         See `problems.base`.
+    row_weights : ndarray of float64, shape (rows,), optional
+        What each row's loss is multiplied by: finite, >= 0; 1 for all without it.
 
     Raises
     ------
@@ -83,5 +86,7 @@ def make_problem(
     """
     loss = find_loss(loss_name)
     if isinstance(loss, Softmax):
-        return SoftmaxProblem(features, labels, classes, l2=l2, scale=scale, intercept=intercept)
-    return LinearProblem(features, labels, loss, l2=l2, scale=scale, intercept=intercept)
+        return SoftmaxProblem(
+            features, labels, classes, l2=l2, scale=scale, intercept=intercept, row_weights=row_weights
+        )
+    return LinearProblem(features, labels, loss, l2=l2, scale=scale, intercept=intercept, row_weights=row_weights)

@@ -14,7 +14,9 @@ quiet = np.errstate(over="ignore", invalid="ignore")
 
 
 class RowwiseProblem:
-    """``f(x) = scale * sum_j loss(margins of row j; y_j) + (l2 / 2) |weights|^2``; implements `problems.base.Problem`.
+    """``f(x) = scale * sum_j omega_j loss_j(x) + (l2 / 2) |weights|^2``; implements `problems.base.Problem`.
+
+    ``loss_j`` is the loss at the margins of row j and its label, ``omega_j`` the row's weight, 1 where none are given.
 
     With one column ``x`` is ``(w_1, ..., w_p[, b])``; with C columns it is the C-ordered array of shape
     ``(p[+1], C)``, flattened, the intercepts in its last row. Intercepts are not penalised. Nothing is remembered
@@ -35,11 +37,13 @@ class RowwiseProblem:
         Factors of the penalty and of the sum; see `problems.base`.
     intercept : bool
         Whether x ends in intercepts.
+    row_weights : ndarray of float64, shape (rows,), or None
+        What each row's loss is multiplied by; they are not normalised. ``None`` costs nothing.
 
     Raises
     ------
     ValueError
-        Rows and labels differ in number, or ``l2`` or ``scale`` is negative or not finite.
+        Rows and labels or weights differ in number, or ``l2``, ``scale`` or a weight is negative or not finite.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class RowwiseProblem:
         l2: float,
         scale: float,
         intercept: bool,
+        row_weights: Vector | None = None,
     ) -> None:
         self._matrix = as_matrix(features)
         if labels.shape != (self._matrix.count,):
@@ -59,6 +64,13 @@ class RowwiseProblem:
         for name, number in (("l2", l2), ("scale", scale)):
             if not (np.isfinite(number) and number >= 0):
                 raise ValueError(f"{name} is {number}; a finite number >= 0 is needed")
+        if row_weights is not None:
+            row_weights = np.ascontiguousarray(row_weights, dtype=np.float64)
+            if row_weights.shape != labels.shape:
+                raise ValueError(f"row weights have shape {row_weights.shape}; {labels.shape} is needed, one a row")
+            if not (np.isfinite(row_weights) & (row_weights >= 0)).all():
+                raise ValueError("a row weight is negative or not finite; finite numbers >= 0 are needed")
+        self._row_weights = row_weights
         self._labels = labels
         self._loss = loss
         self._columns = columns
@@ -116,7 +128,7 @@ class RowwiseProblem:
     def hessian_diagonal(self, x: Vector) -> Vector:
         """Return the diagonal of the Hessian of f at x, shape ``(dim,)``."""
         curvature = self._loss.curvature(self._outputs(self._matrix, x), self._labels)
-        curvature *= self._scale
+        self._scaled(curvature, self._scale, slice(None))
         result = np.empty(self._dim)
         result[: self._weights] = self._matrix.squares(curvature).reshape(-1)
         result[: self._weights] += self._l2
@@ -145,7 +157,7 @@ class RowwiseProblem:
         curvature = self._loss.curvature(self._outputs(some, x), self._labels[::step])
         if self._columns:
             curvature = np.add.reduce(curvature, axis=0) / self.columns
-        curvature *= self._scale * self.rows / max(some.count, 1)
+        self._scaled(curvature, self._scale * self.rows / max(some.count, 1), slice(None, None, step))
         result = self._gram(some, curvature)
         weights = np.arange(self._matrix.features)
         result[weights, weights] += self._l2
@@ -155,7 +167,7 @@ class RowwiseProblem:
     def value(self, x: Vector) -> float:
         """Return f(x)."""
         losses = self._loss.value(self._outputs(self._matrix, x), self._labels)
-        return self._scale * float(losses.sum()) + self.penalty(x)
+        return self._scale * self._sum(losses) + self.penalty(x)
 
     def gradient(self, x: Vector, out: Vector | None = None) -> Vector:
         """Return the gradient of f at x, shape ``(dim,)``, written to ``out`` where given (``out`` may be x)."""
@@ -182,16 +194,16 @@ class RowwiseProblem:
         Squared hinge and Huber have a generalised Hessian (see their ``curvature``).
         """
         pieces = [
-            (block, self._loss.slope_change(self._outputs(block, x), self._labels[piece]))
+            (piece, block, self._loss.slope_change(self._outputs(block, x), self._labels[piece]))
             for piece, block in self._matrix.blocks()
         ]
 
         @quiet
         def product(v: Vector) -> Vector:
             result = self._penalty_gradient(v, None)
-            for block, slope_change in pieces:
+            for piece, block, slope_change in pieces:
                 slopes = slope_change(self._outputs(block, v))
-                slopes *= self._scale
+                self._scaled(slopes, self._scale, piece)
                 self._add_back(block, slopes, result)
             return result
 
@@ -207,15 +219,15 @@ class RowwiseProblem:
         @quiet
         def value(a: float) -> float:
             losses = self._loss.value(z + a * dz, self._labels)
-            return self._scale * float(losses.sum()) + 0.5 * self._l2 * (square + a * (2 * mixed + a * square_p))
+            return self._scale * self._sum(losses) + 0.5 * self._l2 * (square + a * (2 * mixed + a * square_p))
 
         return value
 
     @quiet
     def figures(self, x: Vector) -> Figures:
-        """Return loss sum (unscaled, without penalty), errors and rows of the shard at x."""
+        """Return loss sum (unscaled, without penalty, the rows weighted), errors and rows of the shard at x."""
         z = self._outputs(self._matrix, x)
-        loss = float(self._loss.value(z, self._labels).sum())
+        loss = self._sum(self._loss.value(z, self._labels))
         return Figures(loss, self._loss.wrong(z, self._labels), self._matrix.count)
 
     @quiet
@@ -229,19 +241,29 @@ class RowwiseProblem:
         if rows is not None:
             batch = self._matrix.pick(rows)
             slopes = self._loss.slope(self._outputs(batch, x), self._labels.take(rows))
-            slopes *= self._scale * self._matrix.count / max(batch.count, 1)
+            self._scaled(slopes, self._scale * self._matrix.count / max(batch.count, 1), rows)
             result = self._penalty_gradient(x, out)
             self._add_back(batch, slopes, result)
             return result
         result = self._penalty_gradient(x, None)  # not yet in out: later blocks still read x, which out may be
         for piece, block in self._matrix.blocks():
             slopes = self._loss.slope(self._outputs(block, x), self._labels[piece])
-            slopes *= self._scale
+            self._scaled(slopes, self._scale, piece)
             self._add_back(block, slopes, result)
         if out is None:
             return result
         np.copyto(out, result)
         return out
+
+    def _scaled(self, values: Vector, scale: float, rows: slice | Indices) -> None:
+        """Multiply by ``scale`` and the weights of ``rows``, in place: shape ``(rows,)`` or ``(C, rows)``."""
+        values *= scale
+        if self._row_weights is not None:
+            values *= self._row_weights[rows]
+
+    def _sum(self, losses: Vector) -> float:
+        """Return the sum of all rows' losses, weighted."""
+        return float(losses.sum() if self._row_weights is None else losses @ self._row_weights)
 
     def _outputs(self, rows: Rows, x: Vector) -> Vector:
         """Return the margins of ``rows`` at x, shape ``(rows,)`` or ``(C, rows)``."""

@@ -27,6 +27,8 @@ class SoftmaxProblem(RowwiseProblem):
         See `problems.base`.
     intercept : bool
         Whether the last row holds unpenalised intercepts.
+    row_weights : ndarray of float64, shape (rows,), optional
+        What each row's loss is multiplied by.
 
     Raises
     ------
@@ -45,6 +47,7 @@ class SoftmaxProblem(RowwiseProblem):
         l2: float,
         scale: float,
         intercept: bool = False,
+        row_weights: Vector | None = None,
     ) -> None:
         if classes < 2:
             raise ValueError(f"classes is {classes}; softmax needs 2 or more")
@@ -53,7 +56,14 @@ class SoftmaxProblem(RowwiseProblem):
         self._softmax = Softmax()
         self._classes = classes
         super().__init__(
-            features, labels.astype(np.intp), self._softmax, (classes,), l2=l2, scale=scale, intercept=intercept
+            features,
+            labels.astype(np.intp),
+            self._softmax,
+            (classes,),
+            l2=l2,
+            scale=scale,
+            intercept=intercept,
+            row_weights=row_weights,
         )
 
     @property
@@ -85,6 +95,8 @@ class SoftmaxProblem(RowwiseProblem):
             for b in range(a + 1):
                 other = 1.0 - probabilities[a] if a == b else probabilities[b]
                 weights = self._scale * probabilities[a] * other
+                if self._row_weights is not None:
+                    weights *= self._row_weights
                 block = self._gram(self._matrix, weights)
                 result[:, a, :, b] = result[:, b, :, a] = block if a == b else -block
         flat: Vector = result.reshape(self.dim, self.dim)
