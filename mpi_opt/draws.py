@@ -23,6 +23,7 @@ class Purpose(enum.IntEnum):
     GOSSIP = 5
     EVALUATION = 6
     DATA = 7
+    SYNTHETIC = 8
 
 
 class Key(NamedTuple):
