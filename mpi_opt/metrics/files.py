@@ -52,7 +52,7 @@ def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
                 _to_disk(fresh)
             os.replace(fresh, path)
             if durable:
-                _to_disk(path.parent)
+                sync_folder(path.parent)
         finally:
             fresh.unlink(missing_ok=True)
     except OSError as error:
@@ -144,6 +144,11 @@ def abandon(file: Any) -> None:
         file.close()
     except (OSError, RuntimeError, ValueError):
         pass  # the error that led here is the one to report
+
+
+def sync_folder(path: Path) -> None:
+    """Flush a folder to the disk: the names in it."""
+    _to_disk(path)
 
 
 def _to_disk(path: Path) -> None:

@@ -160,6 +160,17 @@ class Recorder:
         self._ended = True
         self.seconds += self._clock() - start
 
+    def position(self) -> tuple[int, int]:
+        """Write what waits; return how many rows and synchronisation indices are in the file.
+
+        Raises
+        ------
+        MpiOptError
+            As `flush`.
+        """
+        self.flush()
+        return self._series.written, self._syncs.written
+
     def flush(self) -> None:
         """Write what waits, so that it outlives a kill and readers see it.
 

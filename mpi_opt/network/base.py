@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from mpi_opt.compression.base import Size
 from mpi_opt.network.collectives import Collectives
-from mpi_opt.requests import Steps
+from mpi_opt.requests import Inbox, Steps
 from mpi_opt.types import Vector
 
 
@@ -79,6 +79,17 @@ class Network(Protocol):
 
     def advance(self, steps: Sequence[Steps]) -> list[tuple[Any, Any]]:
         """Drive one running step of each local node to its end, performing its requests; return their results."""
+        ...
+
+    def hold(self) -> list[Inbox | None]:
+        """Complete the exchange in flight, and keep for each local node what arrived for its next ``Collect``.
+
+        Returns what is kept, ``None`` where nothing was in flight; all processes call it together.
+        """
+        ...
+
+    def give(self, inboxes: Sequence[Inbox | None]) -> None:
+        """Let the next ``Collect`` of each local node answer with what ``hold`` returned in an earlier process."""
         ...
 
     def poke(self) -> None:

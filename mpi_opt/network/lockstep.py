@@ -106,6 +106,15 @@ class Lockstep:
         inboxes, self._posted = self._posted or [], None
         return inboxes
 
+    def hold(self) -> list[Inbox | None]:
+        """Return what was posted and is not collected yet; it stays there."""
+        return [None] * self.nodes if self._posted is None else list(self._posted)
+
+    def give(self, inboxes: Sequence[Inbox | None]) -> None:
+        """Take over what was posted in an earlier process."""
+        arrived = [inbox for inbox in inboxes if inbox is not None]
+        self._posted = arrived or None
+
     def _fold_weighted(self, node: int, request: Average) -> None:
         term = request.vector * request.weight
         if node == 0:

@@ -66,6 +66,8 @@ class MpiNetwork:
         self._flags = self._agreed = np.zeros(0)
         self._control: MPI.Request | None = None
         self._poked = 0.0
+        self._under_way: int | None = None
+        self._held: Inbox | None = None
         self._perform: dict[type, Callable[[Any], Any]] = {
             Exchange: self._send_and_receive,
             Post: self._post,
@@ -105,24 +107,40 @@ class MpiNetwork:
             traffic.count(size, degree, q.floor_bits())
             nbytes = size.header + size.payload
         self._exchange.start(request.round, nbytes)
+        self._under_way = request.round
         traffic.communicate_seconds += time.perf_counter() - began
 
     def _collect(self, request: Exchange | Collect) -> Inbox:
+        if self._held is None:
+            return self._receive(request.round)
+        inbox, self._held = self._held, None
+        return inbox
+
+    def hold(self) -> list[Inbox | None]:
+        """Complete the exchange in flight, and keep what arrived for the next ``Collect``."""
+        if self._under_way is not None:
+            self._held = self._receive(self._under_way)
+        return [self._held]
+
+    def give(self, inboxes: Sequence[Inbox | None]) -> None:
+        """Let the next ``Collect`` answer with what ``hold`` returned in an earlier process."""
+        (self._held,) = inboxes
+
+    def _receive(self, round: int) -> Inbox:
         if self._exchange is None or self._codec is None:
             raise RuntimeError("this network was built without a codec")
         began = time.perf_counter()
-        arrived = self._exchange.finish(request.round)
+        arrived = self._exchange.finish(round)
+        self._under_way = None
         waited = time.perf_counter()
         inbox = []
         for j, data in arrived:
             try:
-                inbox.append((j, self._codec.decode(data, j, request.round)))
+                inbox.append((j, self._codec.decode(data, j, round)))
             except ValueError as error:
-                text = (
-                    f"node {self.local[0]} cannot read round {request.round} of node {j} ({data.size} bytes): {error}"
-                )
+                text = f"node {self.local[0]} cannot read round {round} of node {j} ({data.size} bytes): {error}"
                 raise RankFailedError(text) from error
-        self._exchange.release(request.round)
+        self._exchange.release(round)
         self.traffic[0].wait_seconds += waited - began
         self.traffic[0].communicate_seconds += time.perf_counter() - waited
         return tuple(inbox)

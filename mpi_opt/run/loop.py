@@ -12,7 +12,8 @@ import numpy as np
 from mpi_opt.algorithms.base import Info
 from mpi_opt.requests import Average, Steps
 from mpi_opt.run.plan import Outcome, Plan
-from mpi_opt.run.stop import Control, Verdict, Watch
+from mpi_opt.run.snapshot import restore, take
+from mpi_opt.run.stop import OVER, Control, Verdict, Watch, asked_by
 from mpi_opt.types import Vector
 
 
@@ -20,10 +21,10 @@ def run(plan: Plan) -> Outcome:
     """Run ``plan`` to its end on this process's nodes; every process calls it alike."""
     # A diverging run overflows on its way; it is found by its numbers, not by warnings.
     with np.errstate(over="ignore", invalid="ignore"):
-        return _Run(plan).to_the_end()
+        return Run(plan).to_the_end()
 
 
-class _Run:
+class Run:
     """The loop's own state."""
 
     def __init__(self, plan: Plan) -> None:
@@ -39,6 +40,11 @@ class _Run:
         self.output_rounds = 0
         self.inspected = -1
         self.controlled = False
+        self.answer: Vector | None = None
+        self.asked = ""
+        self.kept = -1
+        self.since = self.began
+        self.due = 0.0
         self.rows: list[dict[str, float | int]] = []
 
     @property
@@ -47,21 +53,36 @@ class _Run:
         return self.plan.network.traffic[0].rounds - self.output_rounds
 
     def to_the_end(self) -> Outcome:
+        """Take steps until a rule, the method or a wish to pause ends the run."""
         plan = self.plan
-        verdict = self._evaluate()
+        if plan.resumed is None:
+            verdict = self._evaluate()
+        else:
+            restore(self, plan.resumed)
+            verdict = self._planned()
         while verdict is None:
             ended = self._step()
             if ended:
                 verdict = Verdict(ended, diverged=False)
                 break
-            planned = plan.rules.planned(self.t, self.rounds, self.t / plan.steps_per_epoch)
-            if planned is not None:
-                verdict = Verdict(planned, diverged=False)
-            elif self.t % plan.evaluate_every == 0:
+            verdict = self._planned()
+            if verdict is not None:
+                break
+            if self.t % plan.evaluate_every == 0:
                 verdict = self._evaluate()
             elif self.t % plan.control_every == 0:
                 verdict = self._control()
+            if verdict is None and plan.checkpoints is not None:
+                if self.asked:
+                    return self._pause()
+                if plan.checkpoints.due(self.t, self.due):
+                    self._checkpoint()
         return self._end(verdict)
+
+    def _planned(self) -> Verdict | None:
+        plan = self.plan
+        planned = plan.rules.planned(self.t, self.rounds, self.t / plan.steps_per_epoch)
+        return None if planned is None else Verdict(planned, diverged=False)
 
     def _step(self) -> str:
         """Take one step on every local node; return why the method itself is at its end, if it is."""
@@ -92,14 +113,49 @@ class _Run:
     def _control(self, *, at_once: bool = False) -> Verdict | None:
         """Act on the control reduction under way and start the next; ``at_once`` waits for that one too."""
         network = self.plan.network
-        verdict = self.control.read(network.control_finish()) if self.controlled else None
+        verdict = self._read() if self.controlled else None
         sent = max(traffic.payload_bytes + traffic.header_bytes for traffic in network.traffic)
-        network.control_start(self.control.report(self.clock, sent / 1e6))
+        network.control_start(
+            self.control.report(self.clock, sent / 1e6, self._wish(), time.perf_counter() - self.since)
+        )
         self.controlled = True
         if at_once:
-            verdict = self.control.read(network.control_finish()) or verdict
+            verdict = self._read() or verdict
             self.controlled = False
         return verdict
+
+    def _read(self) -> Verdict | None:
+        """Complete the control reduction under way and note what it asks for; return why the run ends, if it does."""
+        agreed, self.answer = self.answer, None
+        if agreed is None:
+            agreed = self.plan.network.control_finish()
+        self.asked = self.asked or asked_by(agreed[3])
+        self.due = float(agreed[4])
+        return self.control.read(agreed)
+
+    def _wish(self) -> int:
+        """Return this process's own wish to pause, as a flag."""
+        plan = self.plan
+        if plan.signals is not None and plan.signals.came:
+            return plan.signals.came
+        return OVER if time.time() >= plan.deadline else 0
+
+    def _checkpoint(self) -> None:
+        """Write a checkpoint of what all nodes need to go on from here, with the clock stopped."""
+        plan = self.plan
+        assert plan.checkpoints is not None
+        if self.controlled and self.answer is None:
+            self.answer = plan.network.control_finish().copy()
+        if self.answer is not None:
+            self.answer[4] = 0.0  # it was asked before this checkpoint
+        plan.checkpoints.write(self.t, {node.index: piece for node, piece in zip(plan.nodes, take(self), strict=True)})
+        self.kept, self.since, self.due = self.t, time.perf_counter(), 0.0
+
+    def _pause(self) -> Outcome:
+        """Leave the run where it is, to be resumed."""
+        self._checkpoint()
+        self.plan.progress.close()
+        return self._outcome(Verdict(self.asked, diverged=False), paused=True)
 
     def _evaluate(self) -> Verdict | None:
         """Evaluate with the clock stopped; return why to stop, or record the row and go on."""
@@ -174,11 +230,10 @@ class _Run:
             [settle(*each) for each in zip(self.states, plan.problems, plan.nodes, strict=True)]
         )
         self.states = [state for state, _ in results]
-        models = [plan.algorithm.model(state).copy() for state in self.states]
         average = None
         if plan.average_output:
             # The averaged model is an output, so its bytes are the method's.
-            average = plan.network.advance([_averaged(model) for model in models])[0][0]
+            average = plan.network.advance([_averaged(plan.algorithm.model(state)) for state in self.states])[0][0]
             self.output_rounds = 1
         self._notice_divergence()
         late = self._control(at_once=True)
@@ -186,10 +241,14 @@ class _Run:
             verdict = late
         self._record(self._figures())
         plan.progress.close()
+        return self._outcome(verdict, average=average)
+
+    def _outcome(self, verdict: Verdict, *, average: Vector | None = None, paused: bool = False) -> Outcome:
+        algorithm = self.plan.algorithm
         # A weighted mean is a model, but not where the node ended.
-        iterate = getattr(plan.algorithm, "iterate", plan.algorithm.model)
+        iterate = getattr(algorithm, "iterate", algorithm.model)
         return Outcome(
-            models=models,
+            models=[algorithm.model(state).copy() for state in self.states],
             iterates=[iterate(state).copy() for state in self.states],
             average=average,
             rows=self.rows,
@@ -197,6 +256,7 @@ class _Run:
             rounds=self.rounds,
             reason=verdict.reason,
             diverged=verdict.diverged,
+            paused=paused,
             seconds=self.clock,
             syncs=sum(self.syncs),
             fired=sum(self.fired),

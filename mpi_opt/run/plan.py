@@ -1,5 +1,6 @@
 """What a run is made of, and how it ended."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -7,7 +8,9 @@ from typing import Any, Protocol
 from mpi_opt.algorithms.base import Algorithm, Node
 from mpi_opt.network.base import Network
 from mpi_opt.problems.base import Problem
+from mpi_opt.run.checkpoint import Checkpoints
 from mpi_opt.run.progress import Progress, Silent
+from mpi_opt.run.signals import Signals
 from mpi_opt.run.stop import StopRules
 from mpi_opt.run.timing import Phases
 from mpi_opt.types import Vector
@@ -31,6 +34,10 @@ class Record(Protocol):
     @property
     def seconds(self) -> float:
         """Time spent in writing so far, s."""
+        ...
+
+    def position(self) -> tuple[int, int]:
+        """Write what waits; return how many rows and synchronisation indices there are."""
         ...
 
     def row(self, values: Mapping[str, float | int]) -> None:
@@ -60,6 +67,14 @@ class Plan:
         Running counts of local node ``k`` under the names of the metrics schema (traffic).
     inspect : callable or None
         Called with the step and the local nodes' states at each evaluation.
+    checkpoints : Checkpoints or None
+        Where checkpoints go; ``None`` writes none, also where the run is asked to pause.
+    resumed : sequence of mapping, or None
+        What a checkpoint holds of each local node, to go on from.
+    signals : Signals or None
+        Asks the run to pause.
+    deadline : float
+        Wall time (as by ``time.time``) at which the run pauses.
     """
 
     network: Network
@@ -78,6 +93,10 @@ class Plan:
     average_output: bool = True
     values: Callable[[int], Mapping[str, float | int]] | None = None
     inspect: Callable[[int, Sequence[Any]], None] | None = None
+    checkpoints: Checkpoints | None = None
+    resumed: Sequence[Mapping[str, Any]] | None = None
+    signals: Signals | None = None
+    deadline: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +115,8 @@ class Outcome:
     reason : str
         Why it ended.
     diverged : bool
+    paused : bool
+        It can be resumed: the models are where it was left, nothing was completed.
     seconds : float
         Run clock.
     syncs, fired : int
@@ -110,6 +131,7 @@ class Outcome:
     rounds: int
     reason: str
     diverged: bool
+    paused: bool
     seconds: float
     syncs: int
     fired: int

@@ -5,6 +5,7 @@ gradient norm, patience) read figures that carry the same bits on every rank. Th
 differs between ranks, so it travels in a control reduction and is acted on when that is read.
 """
 
+import signal
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -82,21 +83,33 @@ class Verdict:
     diverged: bool
 
 
+OVER = 1000
+"""Flag of a run whose time is over; above every signal's number."""
+
+
+def asked_by(flag: float) -> str:
+    """Return who asks the run to pause, by the reduced flag; empty where nobody does."""
+    if not flag:
+        return ""
+    return "its time is over" if flag >= OVER else signal.Signals(int(flag)).name
+
+
 @dataclass(slots=True)
 class Control:
     """One process's part of the control reduction: flags of which the largest wins.
 
-    ``flags`` holds: seconds, megabytes, and the first divergence as ``-(step * nodes + node)`` (-inf: none), so that
-    the earliest step, and on it the lowest node, is the one named.
+    ``flags`` holds: seconds, megabytes, the first divergence as ``-(step * nodes + node)`` (-inf: none), so that the
+    earliest step, and on it the lowest node, is the one named; the number of a signal that came, or `OVER` where the
+    time given is over (0: neither); seconds since the last checkpoint.
     """
 
     rules: StopRules
     nodes: int
-    flags: Vector = field(default_factory=lambda: np.array([0.0, 0.0, -np.inf]))
+    flags: Vector = field(default_factory=lambda: np.array([0.0, 0.0, -np.inf, 0.0, 0.0]))
 
-    def report(self, seconds: float, megabytes: float) -> Vector:
+    def report(self, seconds: float, megabytes: float, asked: int = 0, since: float = 0.0) -> Vector:
         """Return the flags to be reduced."""
-        self.flags[0], self.flags[1] = seconds, megabytes
+        self.flags[0], self.flags[1], self.flags[3], self.flags[4] = seconds, megabytes, asked, since
         return self.flags
 
     def diverged(self, node: int, step: int) -> None:
