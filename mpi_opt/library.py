@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from mpi_opt.algorithms.base import Algorithm, Node, check_needs
+from mpi_opt.algorithms.registry import BY_ROWS
 from mpi_opt.compression.base import Codec
 from mpi_opt.draws import Batches
 from mpi_opt.errors import DivergedError, JobError
 from mpi_opt.network.base import Network, Traffic
 from mpi_opt.network.collectives import Collectives, Solo
 from mpi_opt.problems.base import Problem
+from mpi_opt.run.gradient import GradientNorm
 from mpi_opt.run.loop import run
 from mpi_opt.run.plan import CONTROL_SYNCS, Plan
 from mpi_opt.run.stop import StopRules
@@ -40,6 +42,8 @@ class Result:
         Run clock.
     traffic : Traffic
         What this rank handed to MPI.
+    gradient_norm : float
+        |grad F| at the average, the same bits everywhere; NaN unless a bound on it was given.
     """
 
     x: Vector
@@ -49,6 +53,7 @@ class Result:
     reason: str
     seconds: float
     traffic: Traffic
+    gradient_norm: float = np.nan
 
 
 def minimize(
@@ -63,10 +68,12 @@ def minimize(
     seed: int = 0,
     callback: Callable[[int, Vector], None] | None = None,
     every: int = 10,
+    gradient_norm: float | None = None,
 ) -> Result:
     """Minimise ``F = (1/n) sum_i f_i`` where each rank of ``comm`` brings its own ``f_i``.
 
-    Every rank calls this with its own problem and an equal algorithm. If one rank raises, all end with its traceback.
+    Methods of whole passes (LocalNewton, GIANT, Newton, Newton-CG, L-BFGS, ADMM) weight by rows:
+    ``F = sum_i N_i f_i / N``, so that ``f_i`` is a mean over the rank's rows. Every rank calls this with its own problem and an equal algorithm. If one rank raises, all end with its traceback.
 
     Parameters
     ----------
@@ -91,6 +98,10 @@ def minimize(
         ``x`` is only to be read.
     every : int, optional
         Steps between calls of ``callback``.
+    gradient_norm : float, optional
+        End once |grad F| at the average of all ranks' models is at most this; looked at where ``callback`` is called,
+        by two reductions of d numbers counted as evaluation. Methods of whole passes need not be told here: their own
+        ``tolerance`` ends them in the middle.
 
     Returns
     -------
@@ -108,6 +119,8 @@ def minimize(
         error, start, mixing, codec = None, np.zeros(0), None, None
         try:
             start = _start(problem, algorithm, steps, every, x0)
+            if gradient_norm is not None and not gradient_norm >= 0:
+                raise JobError(f"minimize: gradient_norm = {gradient_norm}; allowed: at least 0, or None")
             params = {} if isinstance(graph, str) else {"edges": [list(edge) for edge in graph]}
             mixing = make_mixing(make_graph(graph if isinstance(graph, str) else "edges", nodes, params, seed), weights)
             compressor = getattr(algorithm, "compressor", None)
@@ -128,6 +141,7 @@ def minimize(
             sync_every=getattr(algorithm, "sync_every", 1),
             overlap=getattr(algorithm, "overlap", False),
             compressor=0 if codec is None else codec.max_bytes,
+            gradient_norm=gradient_norm,
         )
         network = _connect(comm, mixing, codec)
         (index,) = network.local
@@ -140,6 +154,13 @@ def minimize(
             scratch=(np.empty(problem.dim), np.empty(problem.dim)),
         )
 
+        evaluator = None
+        if gradient_norm is not None:
+            share = 1.0
+            if isinstance(algorithm, BY_ROWS):
+                share = nodes * problem.rows / max(float(collectives.sum(np.array([float(problem.rows)]))[0]), 1.0)
+            evaluator = GradientNorm(network, [problem], [share])
+
         def inspect(step: int, states: Sequence[Any]) -> None:
             if callback is not None:
                 callback(step, algorithm.model(states[0]))
@@ -150,7 +171,8 @@ def minimize(
             nodes=[node],
             problems=[problem],
             x0=start,
-            rules=StopRules(steps=steps),
+            rules=StopRules(steps=steps, gradient_norm=gradient_norm),
+            evaluator=evaluator,
             evaluate_every=every,
             control_every=CONTROL_SYNCS * getattr(algorithm, "sync_every", 1),
             inspect=inspect,
@@ -170,6 +192,7 @@ def minimize(
         reason=outcome.reason,
         seconds=outcome.seconds,
         traffic=network.traffic[0],
+        gradient_norm=np.nan if gradient_norm is None else float(outcome.rows[0]["gradient_norm"]),
     )
 
 

@@ -139,3 +139,6 @@ NEWTON: Mapping[str, Callable[[NewtonSettings], Algorithm]] = {
     "admm": lambda s: ADMM(tolerance=s.tolerance),
 }
 """Methods of whole passes: they work on the local mean loss, of scale 1/N_k, and weight by rows themselves."""
+
+BY_ROWS = (LocalNewton, Giant, Newton, NewtonCG, LBFGS, ADMM)
+"""Their classes: what they minimise is ``sum N_k f_k / N``."""

@@ -31,8 +31,7 @@ class GradientNorm:
         average = self._network.mean(models).copy()  # the network's next mean may overwrite it
         with np.errstate(over="ignore", invalid="ignore"):
             gradients = [
-                share * problem.gradient(average)
-                for share, problem in zip(self._shares, self._problems, strict=True)
+                share * problem.gradient(average) for share, problem in zip(self._shares, self._problems, strict=True)
             ]
             norm = float(np.linalg.norm(self._network.mean(gradients)))
         return [{"objective_average": np.nan, "gradient_norm": norm} for _ in models]
