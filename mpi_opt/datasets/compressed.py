@@ -8,12 +8,13 @@ from typing import BinaryIO, cast
 
 from mpi_opt.errors import DataError
 
+_ARRAY = b"\x93NUMPY"
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
 _UNREADABLE = {
     b"\x89HDF\r\n\x1a\n": "an HDF5 file",
     b"PK\x03\x04": "a zip archive",
     b"\x28\xb5\x2f\xfd": "a Zstandard file",
-    b"\x93NUMPY": "a NumPy file",
+    _ARRAY: "a NumPy file",
 }
 
 
@@ -32,8 +33,20 @@ def detect(path: Path) -> str | None:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
     for magic, what in _UNREADABLE.items():
         if head.startswith(magic):
-            raise DataError(f"{path}: is {what}; allowed are LIBSVM text and IDX, plain or as .gz, .bz2, .xz")
+            raise DataError(
+                f"{path}: is {what}; allowed are LIBSVM text, .csv tables and IDX, plain or as .gz, .bz2, .xz, "
+                "and .npy and .npz arrays"
+            )
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+
+
+def starts_as_array(path: Path) -> bool:
+    """Return whether a file begins like ``.npy``; errors as in ``detect``."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_ARRAY)) == _ARRAY
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 @contextmanager

@@ -1,18 +1,21 @@
-"""From the job's word for a data set to what is read: files, an IDX pair, or a built-in set."""
+"""From the job's word for a data set to what is read: text, tables, arrays, an IDX pair, or a built-in set."""
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from mpi_opt.datasets.builtin import BUILTIN
-from mpi_opt.datasets.compressed import detect
+from mpi_opt.datasets.compressed import detect, starts_as_array
 from mpi_opt.datasets.idx import is_idx
 from mpi_opt.errors import DataError
 
 _SUFFIXES = ("", ".bz2", ".gz", ".xz")
 _PREFIX = "builtin:"
+_TABLE = re.compile(r".+\.(csv|tsv)(\.gz|\.bz2|\.xz)?", re.IGNORECASE)
+_ARRAYS = (".npy", ".npz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,26 @@ class TextFiles:
     paths: tuple[Path, ...]
     sizes: tuple[int, ...]
     compressed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableFiles:
+    """CSV text in one or more files with the same columns; ``sizes`` in bytes as stored."""
+
+    name: str
+    paths: tuple[Path, ...]
+    sizes: tuple[int, ...]
+    compressed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFiles:
+    """A ``.npy`` or ``.npz`` file, and ``.npy`` files of its rows' labels and weights where there are any."""
+
+    name: str
+    features: Path
+    labels: Path | None
+    weights: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +65,7 @@ class BuiltinSet:
     key: str
 
 
-Source: TypeAlias = TextFiles | IdxPair | BuiltinSet
+Source: TypeAlias = TextFiles | TableFiles | ArrayFiles | IdxPair | BuiltinSet
 
 
 def search_paths(job_dir: Path | None = None) -> tuple[Path, ...]:
@@ -69,7 +92,8 @@ def resolve(words: str | Sequence[str], search: Sequence[Path]) -> Source:
     words : str or sequence of str
         A file, glob (matches in the order of their names), bare name (``a9a`` also finds ``a9a.bz2``, ``a9a/a9a.xz``;
         ``a9a.t`` also ``a9a/a9a.t.gz``; ``mnist`` and ``mnist.t`` the IDX pairs in ``mnist/``), ``builtin:NAME``, or a
-        list of files and globs.
+        list of files and globs. Files called ``.csv`` or ``.tsv`` (``.gz``, ``.bz2``, ``.xz``) are tables. One ``.npy``
+        or ``.npz`` file may be followed by a ``.npy`` file of labels and one of weights.
     search : sequence of Path
         Folders for relative words, as ``search_paths`` returns them.
 
@@ -89,12 +113,33 @@ def resolve(words: str | Sequence[str], search: Sequence[Path]) -> Source:
             raise DataError(f"data set {name!r} is not built in; allowed are {known}")
         return BuiltinSet(name, key)
     paths = [path for word in listed for path in _find(word, search)]
+    if any(map(_is_array, paths)):
+        return _arrays(name, paths)
     if any(is_idx(path) for path in paths):
         if len(paths) > 1:
             raise DataError(f"data set {name!r}: IDX files cannot be joined in a list; name one file of images")
         return IdxPair(name, paths[0], _labels_of(paths[0]))
     compressed = [detect(path) is not None for path in paths]
-    return TextFiles(name, tuple(paths), tuple(path.stat().st_size for path in paths), any(compressed))
+    tables = [_TABLE.fullmatch(path.name) is not None for path in paths]
+    if any(tables) and not all(tables):
+        raise DataError(f"data set {name!r}: {paths[tables.index(False)]} is no .csv or .tsv file like the others")
+    kind = TableFiles if any(tables) else TextFiles
+    return kind(name, tuple(paths), tuple(path.stat().st_size for path in paths), any(compressed))
+
+
+def _is_array(path: Path) -> bool:
+    return path.suffix.lower() in _ARRAYS or starts_as_array(path)
+
+
+def _arrays(name: str, paths: list[Path]) -> ArrayFiles:
+    strange = [path for path in paths[1:] if path.suffix.lower() != ".npy"]
+    if len(paths) > 3 or strange or not _is_array(paths[0]):
+        raise DataError(
+            f"data set {name!r}: {', '.join(map(str, paths))}; allowed is one .npy or .npz file of features, "
+            "then perhaps a .npy file of labels, then perhaps a .npy file of weights"
+        )
+    labels, weights = (*paths[1:], None, None)[:2]
+    return ArrayFiles(name, paths[0], labels, weights)
 
 
 def _find(word: str, search: Sequence[Path]) -> list[Path]:

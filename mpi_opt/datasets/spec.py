@@ -25,6 +25,8 @@ class Reading:
     label, weight : str, int or None
         Column of a table (CSV, array) that holds the label, or the weights of the rows: its name, or its number
         from 0 (negative: from the end). ``None`` leaves the choice to the reader, and has no weights.
+    labels : tuple of str or None
+        Labels that are words: the k-th stands for the number k, counted from 0. ``None`` where labels are numbers.
 
     Raises
     ------
@@ -36,12 +38,15 @@ class Reading:
     nan: NanRule = "refuse"
     label: str | int | None = None
     weight: str | int | None = None
+    labels: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.index_base not in (0, 1, None):
             raise JobError(f"data.index_base = {self.index_base}: allowed are 0 and 1, or 'auto'")
         if self.nan not in get_args(NanRule):
             raise JobError(f"data.nan = {self.nan!r}: allowed are {', '.join(get_args(NanRule))}")
+        if self.labels is not None and (len(self.labels) < 2 or len(set(self.labels)) < len(self.labels)):
+            raise JobError(f"data.labels = {list(self.labels)}: allowed are two or more words, each of them once")
 
 
 @dataclass(frozen=True, slots=True)
