@@ -1,6 +1,7 @@
 """Whether a model over so many columns can be held: a stray index in a file of text must not end in a failed malloc."""
 
 import os
+import socket
 
 import numpy as np
 
@@ -66,3 +67,39 @@ def check_room(train: Holding, columns: int, outputs: int, wanted: int | None, c
         f"{train.name}: row {row + 1} has the index {index}, the largest; {what}; correct {index}: in that row if it "
         "is no feature (data.features cannot make them fewer)"
     )
+
+
+def check_dense(name: str, rows: int, columns: int, collectives: Collectives) -> float:
+    """Refuse to store sparse rows dense where they do not fit; called by all processes together.
+
+    Parameters
+    ----------
+    name : str
+        What errors call the set.
+    rows, columns : int
+        What this process would store, and the number of features.
+    collectives : Collectives
+
+    Returns
+    -------
+    float
+        Bytes on the machine that would hold most, all its processes together.
+
+    Raises
+    ------
+    DataError
+        On every process: names the set, the memory needed and the memory there is.
+    """
+    needed: dict[str, float] = {}
+    memory: dict[str, float] = {}
+    for host, nbytes, has in collectives.gather((socket.gethostname(), 8.0 * rows * columns, machine_memory())):
+        needed[host] = needed.get(host, 0.0) + nbytes
+        memory[host] = has
+    for host, nbytes in needed.items():
+        if nbytes > NEVER_ASKED and nbytes > memory[host]:
+            raise DataError(
+                f"{name}: prepare.center = true stores the sparse rows dense: {nbytes / 2**30:.0f} GiB on {host}, "
+                f'which has {memory[host] / 2**30:.0f}; allowed: center = "auto", which leaves sparse data sparse, '
+                "or more machines"
+            )
+    return max(needed.values())

@@ -1,7 +1,7 @@
 """What is done to features before training and, kept in the model, before predicting.
 
 Columns first, each by figures of the whole training set: ``x -> (x - shift) * factor``. Then rows, each by itself:
-``x -> x / |x|``. Without a shift sparse features stay sparse.
+``x -> x / |x|``. Without a shift sparse features stay sparse. ``prepare.py`` finds the figures.
 """
 
 from dataclasses import dataclass
@@ -53,35 +53,37 @@ class Preparation:
         ndarray or csr_array
             Dense where there is a shift, else of the kind that came.
         """
+        if self.shift is None and self.factor is None and self.rows == "none":
+            return features
         if isinstance(features, np.ndarray):
             return self._dense(features)
-        if self.shift is not None:
-            return self._dense(features.toarray())
-        if self.factor is None and self.rows == "none":
-            return features
-        result = features.copy()
-        if self.factor is not None:
-            result.data *= self.factor[result.indices]
+        return self._sparse(features) if self.shift is None else self._dense(features.toarray())
+
+    def _sparse(self, features: Features) -> Features:
+        """Return CSR features that share their places with those given."""
+        from scipy.sparse import csr_array
+
+        indices, indptr = features.indices, features.indptr
+        values = features.data.copy() if self.factor is None else features.data * self.factor[indices]
         if self.rows != "none":
-            lengths = np.diff(result.indptr)
+            lengths = np.diff(indptr)
             held = np.flatnonzero(lengths)
-            size = np.abs(result.data) if self.rows != "l2" else result.data**2
+            size = np.abs(values) if self.rows != "l2" else values**2
             norms = np.zeros(lengths.size)
             if held.size:
                 fold = np.maximum if self.rows == "max" else np.add
-                norms[held] = fold.reduceat(size, result.indptr[:-1][held])
-            result.data *= np.repeat(_inverse(np.sqrt(norms) if self.rows == "l2" else norms), lengths)
-        return result
+                norms[held] = fold.reduceat(size, indptr[:-1][held])
+            values *= np.repeat(_inverse(np.sqrt(norms) if self.rows == "l2" else norms), lengths)
+        return csr_array((values, indices, indptr), shape=features.shape, copy=False)
 
     def _dense(self, features: Vector) -> Vector:
-        result = features
-        if self.shift is not None:
-            result = result - self.shift
+        result: Vector = features.copy() if self.shift is None else features - self.shift
         if self.factor is not None:
-            result = result * self.factor
+            result *= self.factor
         if self.rows != "none":
             order = {"l1": 1, "l2": 2, "max": np.inf}[self.rows]
-            result = result * _inverse(np.linalg.norm(result, order, axis=1))[:, None]
+            norms = np.linalg.norm(result, order, axis=1) if result.size else np.zeros(result.shape[0])
+            result *= _inverse(norms)[:, np.newaxis]
         return result
 
 
