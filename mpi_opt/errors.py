@@ -28,7 +28,7 @@ class JobError(MpiOptError):
 
 
 class DataError(MpiOptError):
-    """A data file is missing, malformed or does not fit the job: names file and line where there is one."""
+    """A data file is missing, malformed or does not fit the job: names file, line and column where there are any."""
 
     exit_code = 3
 

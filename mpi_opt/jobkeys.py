@@ -49,7 +49,8 @@ class Data(Table, frozen=True, kw_only=True):
     partition: Annotated[Partition, _PARTITION] = Partition(name="shuffled")
     intercept: Annotated[bool, says("true or false")] = False
     features: Count | None = None
-    index_base: Annotated[Literal[0, 1], says("0 or 1")] | None = None
+    index_base: Annotated[Literal[0, 1, "auto"], says('0, 1 or "auto"')] | None = None
+    nan: Annotated[Literal["refuse", "drop-row", "zero"], says("refuse, drop-row, zero")] = "refuse"
     folder: Annotated[str, says("the folder that relative file names start from")] = ""
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from mpi_opt.datasets.source import search_paths
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.errors import JobError
 from mpi_opt.job import Job
+from mpi_opt.jobkeys import Data
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.problems.registry import label_kind
 from mpi_opt.types import Features
@@ -67,11 +68,16 @@ def _data_spec(job: Job) -> DataSpec:
         alpha=data.partition.alpha,
         label_kind=label_kind(job.problem.loss),
         features=data.features,
-        # Counted from 1 unless told: a stray index 0 is then an error, not a silent shift of all columns.
-        reading=Reading(index_base=1 if data.index_base is None else data.index_base),
+        reading=_reading(data),
         seed=job.seed,
         search=search_paths(job.folder),
     )
+
+
+def _reading(data: Data) -> Reading:
+    # Counted from 1 unless told: a stray index 0 is then an error, not a silent shift of all columns.
+    base = 1 if data.index_base is None else data.index_base
+    return Reading(index_base=None if base == "auto" else base, nan=data.nan)
 
 
 def _words(files: str | list[str]) -> str | tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mpi_opt.datasets.builtin import read_builtin
 from mpi_opt.datasets.idx import WHITE, read_images
-from mpi_opt.datasets.libsvm import Rows
+from mpi_opt.datasets.libsvm import Rows, Seen
 from mpi_opt.datasets.numbers import Mask
 from mpi_opt.datasets.packed import read_spread
 from mpi_opt.datasets.source import BuiltinSet, IdxPair, TextFiles, resolve
@@ -111,11 +111,11 @@ def hold(words: str | Sequence[str], search: Sequence[Path], reading: Reading, c
     smallest = 0 if index_base is None else index_base
     if isinstance(source, TextFiles) and not source.compressed:
         everyone = list(range(collectives.size))
-        return _agree(_read_share(source, smallest, collectives), everyone, everyone, index_base, collectives)
+        return _agree(_read_share(source, smallest, reading, collectives), everyone, everyone, index_base, collectives)
     names = collectives.gather(socket.gethostname())
     first, host = ([other for other, name in enumerate(names) if name == names[of]] for of in (0, collectives.rank))
     if isinstance(source, TextFiles):
-        piece = _piece(source.name, *read_spread(source, smallest, host, collectives))
+        piece = _piece(source.name, *read_spread(source, smallest, host, collectives, reading.nan))
         return _agree(piece, first, host, index_base, collectives)
     reads = host[0] == collectives.rank
     return _agree(_read_dense(source, reads, collectives), [0], host if reads else [], index_base, collectives)
@@ -136,11 +136,11 @@ def _no_rows() -> Rows:
     return Rows(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0), np.empty(0))
 
 
-def _read_share(source: TextFiles, smallest: int, collectives: Collectives) -> Holding:
+def _read_share(source: TextFiles, smallest: int, reading: Reading, collectives: Collectives) -> Holding:
     """Return this process's share of plain text."""
     rows, error = _no_rows(), None
     try:
-        rows = read_share(source, collectives.rank, collectives.size, smallest)
+        rows = read_share(source, collectives.rank, collectives.size, smallest, reading.nan)
     except DataError as caught:
         error = caught
     collectives.check(error)
@@ -186,11 +186,16 @@ def _agree(
     else:
         assert piece.dense is not None
         nonzeros, largest = int(np.count_nonzero(piece.dense)), piece.dense.shape[1] - 1
-    seen = collectives.gather((piece.labels.size, nonzeros, smallest, largest, piece.divisor))
+    passed = Seen() if piece.sparse is None else piece.sparse.seen
+    if passed.zero_index:
+        smallest = 0
+    seen = collectives.gather((piece.labels.size, nonzeros, smallest, largest, piece.divisor, passed))
     counted = [seen[process] for process in holders]
     rows = sum(entry[0] for entry in counted)
+    passed = sum((entry[5] for entry in counted), start=Seen())
     if rows == 0:
-        raise DataError(f"{piece.name}: holds no rows; allowed is a set of at least one")
+        why = f" ({passed.dropped} were left out for what is not finite)" if passed.dropped else ""
+        raise DataError(f"{piece.name}: holds no rows{why}; allowed is a set of at least one")
     base = 0
     if piece.sparse is not None:
         base = index_base if index_base is not None else int(all(entry[2] != 0 for entry in counted))
@@ -202,4 +207,5 @@ def _agree(
         features=max(0, max(entry[3] for entry in counted) + 1 - base),
         nonzeros=sum(entry[1] for entry in counted),
         index_base=base,
+        notes=(*piece.notes, *passed.notes(piece.name)),
     )

@@ -7,26 +7,68 @@ The grammar, line by line (fields parted by blanks or tabs; LF or CRLF; the last
     index   = digits, strictly ascending in a line, at least the index base
     label   = number
 
-Numbers are finite decimals. A line without a label is no row; a label alone is a row of zeros.
+Numbers are finite decimals, unless a rule says what else becomes of NaN and infinity. A line without a label is no row;
+a label alone is a row of zeros. ``docs/data-files.md`` has it all for users.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from mpi_opt.datasets.faults import find_faults, tell
+from mpi_opt.datasets.fields import LARGEST, Fields, find_fields
 from mpi_opt.datasets.growing import Growing
-from mpi_opt.datasets.malformed import explain
-from mpi_opt.datasets.numbers import PAD, Events, find_events, read_numbers, read_runs
+from mpi_opt.datasets.malformed import LABELS_NOT_FINITE, VALUES_NOT_FINITE
+from mpi_opt.datasets.numbers import Mask
+from mpi_opt.datasets.spec import NanRule
 from mpi_opt.errors import DataError
 from mpi_opt.types import Bytes, Indices, Vector
 
-LARGEST = 2**31 - 1
-"""Largest index a file may hold: columns are numbered by int32."""
+__all__ = ["BLOCK", "LARGEST", "Rows", "Seen", "cut_lines", "join_rows", "parse", "parse_block", "parse_blocks"]
 
 BLOCK = 1 << 16
 """Bytes parsed at a time: the work arrays, twenty times as much, stay in the cache and never matter beside the data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was passed over in reading.
+
+    Attributes
+    ----------
+    qids : int
+        ``qid:`` fields.
+    dropped : int
+        Rows left out for a label or value that is not finite.
+    zeroed : int
+        Values that are not finite and were taken as 0.
+    zero_index : bool
+        Whether a row left out had an index 0: it says what the file counts from all the same.
+    """
+
+    qids: int = 0
+    dropped: int = 0
+    zeroed: int = 0
+    zero_index: bool = False
+
+    def __add__(self, other: "Seen") -> "Seen":
+        return Seen(
+            self.qids + other.qids,
+            self.dropped + other.dropped,
+            self.zeroed + other.zeroed,
+            self.zero_index or other.zero_index,
+        )
+
+    def notes(self, name: str) -> tuple[str, ...]:
+        """Return what a user should know of it about the set ``name``."""
+        said = (
+            (self.dropped, 'rows left out: a label or value of theirs is not finite (data.nan = "drop-row")'),
+            (self.zeroed, 'values that are not finite taken as 0 (data.nan = "zero")'),
+            (self.qids, "qid: fields ignored"),
+        )
+        return tuple(f"{name}: {count} {what}" for count, what in said if count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +82,22 @@ class Rows:
         As written in the file: the index base is not yet taken off.
     values : ndarray of float64, shape (nonzeros,)
     labels : ndarray of float64, shape (rows,)
+    seen : Seen
     """
 
     indptr: Indices
     indices: npt.NDArray[np.int32]
     values: Vector
     labels: Vector
+    seen: Seen = Seen()
 
 
 def parse(
-    data: bytes | Bytes, name: str = "<text>", first_line: int | Callable[[], int] = 1, index_base: int = 1
+    data: bytes | Bytes,
+    name: str = "<text>",
+    first_line: int | Callable[[], int] = 1,
+    index_base: int = 1,
+    nan: NanRule = "refuse",
 ) -> Rows:
     """Parse whole lines of LIBSVM text.
 
@@ -63,6 +111,9 @@ def parse(
         Line number of the first line, for errors; a callable is only asked when there is one.
     index_base : {1, 0}
         Smallest index allowed.
+    nan : {"refuse", "drop-row", "zero"}
+        What becomes of values that are not finite or beyond the range of doubles: an error; the row is left out, also
+        where its label is such; or the value is taken as 0, while such a label is an error.
 
     Returns
     -------
@@ -71,13 +122,17 @@ def parse(
     Raises
     ------
     DataError
-        ``name:line: ...`` for the first malformed line.
+        ``name:line:column: ...`` for the first malformed field; the column counts bytes from 1.
     """
-    return join_rows(parse_blocks(data, name, first_line, index_base))
+    return join_rows(parse_blocks(data, name, first_line, index_base, nan))
 
 
 def parse_blocks(
-    data: bytes | Bytes, name: str, first_line: int | Callable[[], int], index_base: int
+    data: bytes | Bytes,
+    name: str,
+    first_line: int | Callable[[], int],
+    index_base: int,
+    nan: NanRule = "refuse",
 ) -> Iterator[Rows]:
     """Yield the rows of block after block; parameters and errors as for ``parse``."""
     buffer = np.frombuffer(data, dtype=np.uint8)
@@ -88,7 +143,7 @@ def parse_blocks(
             base = first_line() if callable(first_line) else first_line
             return base + int(np.count_nonzero(buffer[:before] == 10))
 
-        yield parse_block(block, name, line_of_block, index_base)
+        yield parse_block(block, name, line_of_block, index_base, nan)
         done += block.size
 
 
@@ -108,89 +163,61 @@ def join_rows(parts: Iterable[Rows]) -> Rows:
     """Return the rows of all parts, in order; parts made on the way are not needed longer than their turn."""
     indptr, indices, values, labels = Growing(np.int64), Growing(np.int32), Growing(np.float64), Growing(np.float64)
     indptr.add(np.zeros(1, dtype=np.int64))
+    seen = Seen()
     for part in parts:
         indptr.add(part.indptr[1:] + indices.size)
         indices.add(part.indices)
         values.add(part.values)
         labels.add(part.labels)
-    return Rows(indptr.finish(), indices.finish(), values.finish(), labels.finish())
+        seen += part.seen
+    return Rows(indptr.finish(), indices.finish(), values.finish(), labels.finish(), seen)
 
 
-def parse_block(block: Bytes, name: str, first_line: Callable[[], int], index_base: int) -> Rows:
+def parse_block(
+    block: Bytes, name: str, first_line: Callable[[], int], index_base: int, nan: NanRule = "refuse"
+) -> Rows:
     """Parse one block of whole lines; parameters and errors as for ``parse``."""
-    text = np.empty(block.size + 2 + PAD, dtype=np.uint8)
-    text[0] = 10
-    text[1 : -1 - PAD] = block
-    text[-1 - PAD :] = 32
-    text[-1 - PAD] = 10
-    _blank_ignored(text)
-    events = find_events(text)
-
-    # a field begins behind white space: with a digit, or with an event that is not white space
-    fields = np.flatnonzero(events.space[:-1] & ((events.gap > 0) | ~events.space[1:]))
-    line = np.cumsum(events.kind == 10)[fields]
-    first = np.ones(fields.size, dtype=np.bool_)
-    np.not_equal(line[1:], line[:-1], out=first[1:])
-    rows = np.flatnonzero(first)
-    indptr = np.append(rows - np.arange(rows.size), fields.size - rows.size)
-
-    labels, bad_label = read_numbers(events, fields[rows])
-    features = fields[~first]
-    digits = events.gap[features]
-    index = read_runs(text, events.at[features] + 1, digits)
-    bad = (digits == 0) | (digits > 19) | (index > LARGEST) | (index < index_base) | (events.kind[features + 1] != 58)
-    descends = index[1:] <= index[:-1]
-    starts = indptr[1:-1]
-    descends[starts[(starts > 0) & (starts < features.size)] - 1] = False
-    bad[1:] |= descends
-    values, bad_value = read_numbers(events, features + 1)
-    bad |= bad_value
-    if bad.any() or bad_label.any():
-        wrong = np.empty(fields.size, dtype=np.bool_)
-        wrong[first], wrong[~first] = bad_label, bad
-        raise _error(events, fields, first, int(np.argmax(wrong)), name, first_line, index_base)
-    return Rows(indptr, index.astype(np.int32), values, labels)
+    found = find_fields(block, index_base)
+    if found.bad.any() or found.bad_label.any():
+        return _mend(found, name, first_line, nan)
+    return _rows(found)
 
 
-def _blank_ignored(text: Bytes) -> None:
-    """Overwrite comments and ``qid:`` fields with blanks, in place."""
-    hashes = np.flatnonzero(text == 35)
-    if hashes.size:
-        ends = np.flatnonzero(text == 10)
-        _fill(text, hashes, ends[np.searchsorted(ends, hashes)])
-    if (text == 113).any():
-        q, i, d, colon = (text[shift : text.size - 4 + shift] == byte for shift, byte in enumerate(b"qid:", start=1))
-        marks = np.flatnonzero(q & i & d & colon & (text[:-4] <= 32)) + 1
-        ends = np.flatnonzero(text <= 32)
-        _fill(text, marks, ends[np.searchsorted(ends, marks)])
+def _rows(found: Fields) -> Rows:
+    return Rows(found.indptr, found.index.astype(np.int32), found.values, found.labels, Seen(qids=found.qids))
 
 
-def _fill(text: Bytes, starts: Indices, stops: Indices) -> None:
-    """Blank out ``text[starts:stops]``; the spans may overlap."""
-    depth = np.zeros(text.size + 1, dtype=np.int32)
-    np.add.at(depth, starts, 1)
-    np.add.at(depth, stops, -1)
-    text[np.cumsum(depth[:-1]) > 0] = 32
+def _mend(found: Fields, name: str, first_line: Callable[[], int], nan: NanRule) -> Rows:
+    """Return the rows of a block with faults that ``nan`` allows; any other is an error."""
+    faults = find_faults(found)
+    fatal = ~allowed(faults.kinds, nan)
+    if fatal.any():
+        worst = int(np.argmax(fatal))
+        place = tell(found, int(faults.fields[worst]), int(faults.kinds[worst]))
+        raise DataError(f"{name}:{first_line() + place.line - 1}:{place.column}: {place.message}")
+    if nan == "zero":
+        found.values[found.bad_value] = 0.0
+        return replace(_rows(found), seen=Seen(qids=found.qids, zeroed=faults.fields.size))
+    kept = np.ones(found.labels.size, dtype=np.bool_)
+    kept[faults.rows] = False
+    return keep_rows(_rows(found), kept)
 
 
-def _error(
-    events: Events,
-    fields: Indices,
-    first: npt.NDArray[np.bool_],
-    wrong: int,
-    name: str,
-    first_line: Callable[[], int],
-    index_base: int,
-) -> DataError:
-    """Return the error of field number ``wrong``."""
+def allowed(kinds: npt.NDArray[np.uint8], nan: NanRule) -> Mask:
+    """Return which kinds of fault the rule for values that are not finite makes none of."""
+    mended = {"refuse": (), "zero": VALUES_NOT_FINITE, "drop-row": (*VALUES_NOT_FINITE, *LABELS_NOT_FINITE)}
+    return np.isin(kinds, np.array(mended[nan], dtype=np.uint8))
 
-    def written(field: int) -> str:
-        begin = int(events.at[fields[field]]) + 1
-        rest = events.text[begin:]
-        length = int(np.argmax(rest <= 32))
-        return rest[:length].tobytes().decode("utf-8", "backslashreplace")
 
-    begin = int(events.at[fields[wrong]]) + 1
-    line = first_line() + int(np.count_nonzero(events.text[1:begin] == 10))
-    previous = None if first[wrong] or first[wrong - 1] else written(wrong - 1)
-    return DataError(f"{name}:{line}: {explain(written(wrong), bool(first[wrong]), previous, index_base)}")
+def keep_rows(rows: Rows, kept: Mask) -> Rows:
+    """Return the rows where ``kept`` (bool, shape (rows,)) is true; the others count as dropped."""
+    lengths = np.diff(rows.indptr)
+    entries = np.repeat(kept, lengths)
+    seen = Seen(
+        qids=rows.seen.qids,
+        dropped=rows.seen.dropped + int(np.count_nonzero(~kept)),
+        zeroed=rows.seen.zeroed,
+        zero_index=rows.seen.zero_index or bool((rows.indices[~entries] == 0).any()),
+    )
+    indptr = np.append(0, np.cumsum(lengths[kept]))
+    return Rows(indptr, rows.indices[entries], rows.values[entries], rows.labels[kept], seen)

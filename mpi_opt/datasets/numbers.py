@@ -26,6 +26,16 @@ PAD = 16
 _RUN = 19
 """Longest run of digits that surely fits 64 bits."""
 _EXACT = np.uint64(1 << 53)
+_SPELLED = 12
+_NOT_FINITE = np.array(
+    [
+        (word + "0" * zeros).ljust(_SPELLED).encode()
+        for words, most in ((("nan", "inf", "infinity"), 0), (("1.#inf", "1.#ind", "1.#qnan", "1.#snan"), 4))
+        for word in words
+        for zeros in range(most + 1)
+    ]
+)
+"""Without a sign; those with a mark are printed by Microsoft's older C libraries, with zeros up to the precision."""
 _TENS = np.array([10**i for i in range(_RUN + 1)], dtype=np.uint64)
 
 
@@ -125,7 +135,8 @@ def read_numbers(events: Events, before: Indices) -> tuple[Vector, Mask]:
     Returns
     -------
     values : ndarray of float64, shape (numbers,)
-        Rounded to nearest, ties to even, as ``float`` does; arbitrary where bad.
+        Rounded to nearest, ties to even, as ``float`` does. Infinite where the decimal is beyond the range of doubles,
+        arbitrary but finite where it is none.
     bad : ndarray of bool, shape (numbers,)
         Not a finite decimal number.
     """
@@ -175,6 +186,21 @@ def read_numbers(events: Events, before: Indices) -> tuple[Vector, Mask]:
         values[odd] = round_decimals(events.text, at[before[odd]] + 1, at[k[odd] + 1])
         bad[odd] |= ~np.isfinite(values[odd])
     return values, bad
+
+
+def spelled_not_finite(events: Events, before: Indices, end: Indices) -> Mask:
+    """Return where the field from behind event ``before`` to event ``end`` spells NaN or infinity, in any case."""
+    text = events.text
+    start = events.at[before] + 1
+    start += (text[start] == 43) | (text[start] == 45)
+    inside = start[:, None] + np.arange(_SPELLED)
+    # filled up with blanks, which are in no field
+    stop = events.at[end][:, None]
+    window = np.where(inside < stop, text[np.minimum(inside, stop)], np.uint8(32))
+    window |= np.uint8(32) * ((window >= 65) & (window <= 90))
+    words = np.ascontiguousarray(window).view(f"S{_SPELLED}").ravel()
+    found: Mask = np.isin(words, _NOT_FINITE) & (events.at[end] - start < _SPELLED)
+    return found
 
 
 def _exponents(events: Events, k: Indices, raised: Mask) -> tuple[Indices, Indices, Mask]:

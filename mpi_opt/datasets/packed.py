@@ -7,13 +7,16 @@ import numpy as np
 
 from mpi_opt.datasets.libsvm import Rows, join_rows
 from mpi_opt.datasets.source import TextFiles
+from mpi_opt.datasets.spec import NanRule
 from mpi_opt.datasets.textfiles import Text, parse_text, texts
 from mpi_opt.errors import DataError
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.types import Indices
 
 
-def read_spread(source: TextFiles, index_base: int, host: list[int], collectives: Collectives) -> tuple[Rows, Indices]:
+def read_spread(
+    source: TextFiles, index_base: int, host: list[int], collectives: Collectives, nan: NanRule = "refuse"
+) -> tuple[Rows, Indices]:
     """Read the files once on each host and spread their rows; called by all processes together.
 
     The lowest rank of a host unpacks a piece of text for each of its processes, hands the pieces out, and so on: no
@@ -27,6 +30,8 @@ def read_spread(source: TextFiles, index_base: int, host: list[int], collectives
     host : list of int
         The ranks on this host, ascending.
     collectives : Collectives
+    nan : {"refuse", "drop-row", "zero"}
+        As for ``libsvm.parse``.
 
     Returns
     -------
@@ -41,7 +46,7 @@ def read_spread(source: TextFiles, index_base: int, host: list[int], collectives
         On every process: the first error in the files.
     """
     counts: list[int] = []
-    rows = join_rows(_rounds(source, index_base, host, collectives, counts))
+    rows = join_rows(_rounds(source, index_base, nan, host, collectives, counts))
     seen = collectives.gather(counts)
     sizes = np.zeros((max(len(seen[process]) for process in host), len(host)), dtype=np.int64)
     for k, process in enumerate(host):
@@ -53,7 +58,7 @@ def read_spread(source: TextFiles, index_base: int, host: list[int], collectives
 
 
 def _rounds(
-    source: TextFiles, index_base: int, host: list[int], collectives: Collectives, counts: list[int]
+    source: TextFiles, index_base: int, nan: NanRule, host: list[int], collectives: Collectives, counts: list[int]
 ) -> Iterator[Rows]:
     """Yield what this process parses, and note how many rows that is; every process goes through as many rounds."""
     reader, k = host[0], host.index(collectives.rank)
@@ -79,7 +84,7 @@ def _rounds(
         if k < len(heads[reader]):
             try:
                 file, at = heads[reader][k]
-                rows = parse_text(source, file, at, came, index_base)
+                rows = parse_text(source, file, at, came, index_base, nan)
             except DataError as caught:
                 error = caught
         collectives.check(error)

@@ -364,7 +364,7 @@ def test_errors_name_the_true_line_and_reach_all(tmp_path, size, packed, monkeyp
     results = on_threads(size, lambda c: load(spec, c, size, [c.rank]))
     assert all(isinstance(result, DataError) for result in results)
     assert {str(result) for result in results} == {
-        f"{tmp_path / 'x'}:151: '2:1' comes after index 3; indices must ascend within a line"
+        f"{tmp_path / 'x'}:151:7: '2:1' comes after index 3; indices must ascend within a line"
     }
 
 
@@ -372,7 +372,7 @@ def test_index_base(tmp_path):
     (tmp_path / "zero").write_bytes(b"1 0:5 2:1\n-1 1:1\n")
     (tmp_path / "one").write_bytes(b"1 1:5 2:1\n-1 1:1\n")
     (tmp_path / "late").write_bytes(b"1 1:5 2:1\n" * 9 + b"-1 0:1\n")
-    with pytest.raises(DataError, match=r"zero:1: index 0 .* say index_base = 0"):
+    with pytest.raises(DataError, match=r"zero:1:3: index 0 .* say index_base = 0, or index_base = \"auto\""):
         loaded_by(DataSpec("zero", search=(tmp_path,)), 2, 2)
     for base, word, first, features in (
         (0, "zero", [5, 0, 1], 3),
