@@ -63,7 +63,7 @@ def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 
 def open_appending(path: Path, *, locked: bool = True) -> Any:
-    """Return a file of ``image``'s open for writing, on a file system without locks without them.
+    """Return a file of ``image``'s open for writing in SWMR mode, on a file system without locks without them.
 
     ``locked=False`` takes no lock: a reader in another process at that moment does not stop the writer.
 
@@ -72,22 +72,31 @@ def open_appending(path: Path, *, locked: bool = True) -> Any:
     JobError
         The file cannot be opened: names it, the reason and the remedy.
     """
-    import h5py
-
     try:
         try:
-            return h5py.File(
-                path, "r+", libver="latest", locking="best-effort" if locked else False, rdcc_nslots=_CHUNK_SLOTS
-            )
+            return _open_swmr(path, locked=locked)
         except OSError as error:
             if not _locks_refused(error):
                 raise
-            return h5py.File(path, "r+", libver="latest", locking=False, rdcc_nslots=_CHUNK_SLOTS)
+            return _open_swmr(path, locked=False)
     except OSError as error:
         raise JobError(
             f"cannot open {path} for writing: {error}. Where another process has it open, end that; where the file "
             "system's locks are at fault, set HDF5_USE_FILE_LOCKING=FALSE or give --out a folder on a local disk"
         ) from error
+
+
+def _open_swmr(path: Path, *, locked: bool) -> Any:
+    """Open for writing and for SWMR at once: between the two a killed writer would leave a file that none can read."""
+    import h5py
+    from h5py import h5f, h5p
+
+    access = h5p.create(h5p.FILE_ACCESS)
+    access.set_libver_bounds(h5f.LIBVER_LATEST, h5f.LIBVER_LATEST)
+    access.set_file_locking(locked, True)
+    unused, _, *others = access.get_cache()
+    access.set_cache(unused, _CHUNK_SLOTS, *others)
+    return h5py.File(h5f.open(os.fsencode(path), h5f.ACC_RDWR | h5f.ACC_SWMR_WRITE, access))
 
 
 def open_reading(path: Path) -> Any:

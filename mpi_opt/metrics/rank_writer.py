@@ -77,7 +77,6 @@ class RankWriter:
 
     def _open(self, path: Path) -> None:
         self._file = open_appending(path, locked=self._hold)
-        self._file.swmr_mode = True
         self._series.attach(self._file["series"])
         self._syncs.attach(self._file["syncs"])
         self._committed = self._file["committed"]

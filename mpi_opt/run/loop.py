@@ -138,7 +138,7 @@ class Run:
         plan = self.plan
         if plan.signals is not None and plan.signals.came:
             return plan.signals.came
-        return OVER if time.time() >= plan.deadline else 0
+        return OVER if plan.deadline is not None and time.time() >= plan.deadline else 0
 
     def _checkpoint(self) -> None:
         """Write a checkpoint of what all nodes need to go on from here, with the clock stopped."""

@@ -1,6 +1,5 @@
 """What a run is made of, and how it ended."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -73,7 +72,7 @@ class Plan:
         What a checkpoint holds of each local node, to go on from.
     signals : Signals or None
         Asks the run to pause.
-    deadline : float
+    deadline : float or None
         Wall time (as by ``time.time``) at which the run pauses.
     """
 
@@ -96,7 +95,7 @@ class Plan:
     checkpoints: Checkpoints | None = None
     resumed: Sequence[Mapping[str, Any]] | None = None
     signals: Signals | None = None
-    deadline: float = math.inf
+    deadline: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from mpi_opt.errors import DataError, JobError, MpiOptError
-from mpi_opt.metrics import schema
+from mpi_opt.metrics import files, schema
 from mpi_opt.metrics.files import replace_file
 from mpi_opt.metrics.read import read_rank
 from mpi_opt.metrics.recorder import Recorder
@@ -199,29 +199,34 @@ def test_a_file_system_without_locks_is_written_and_read_without_them(tmp_path, 
     real, asked = h5py.File, []
 
     def without_locks(*args, locking=None, **kwargs):
-        if not isinstance(args[0], Path):  # in memory
+        if not isinstance(args[0], Path):  # in memory, or open already
             return real(*args, **kwargs)
         asked.append(locking)
         if locking is not False:
             raise OSError(errno.ENOLCK, "unable to lock file, errno = 37, error message = 'No locks available'")
         return real(*args, locking=False, **kwargs)
 
+    opened = files._open_swmr
+
+    def appending(path, *, locked):
+        asked.append(locked)
+        if locked:
+            raise OSError(errno.ENOLCK, "unable to lock file, errno = 37, error message = 'No locks available'")
+        return opened(path, locked=False)
+
     monkeypatch.setattr(h5py, "File", without_locks)
+    monkeypatch.setattr(files, "_open_swmr", appending)
     with Recorder(tmp_path / "r.h5", attributes=attributes(), dim=1) as recorder:
         recorder.row(numbers(3))
     assert read_rank(tmp_path / "r.h5").series["step"].tolist() == [3]
-    assert asked == ["best-effort", False] * 2
+    assert asked == [True, False, "best-effort", False]
 
 
 def test_a_lock_that_another_process_holds_is_an_error_with_the_remedy(tmp_path, monkeypatch):
-    real = h5py.File
-
-    def held(*args, **kwargs):
-        if not isinstance(args[0], Path):  # in memory
-            return real(*args, **kwargs)
+    def held(path, *, locked):
         raise BlockingIOError(errno.EAGAIN, "unable to lock file, errno = 11")
 
-    monkeypatch.setattr(h5py, "File", held)
+    monkeypatch.setattr(files, "_open_swmr", held)
     with pytest.raises(JobError, match="HDF5_USE_FILE_LOCKING=FALSE") as caught:
         Recorder(tmp_path / "r.h5", attributes=attributes(), dim=1)
     assert "r.h5" in str(caught.value)
