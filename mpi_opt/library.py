@@ -73,7 +73,8 @@ def minimize(
     """Minimise ``F = (1/n) sum_i f_i`` where each rank of ``comm`` brings its own ``f_i``.
 
     Methods of whole passes (LocalNewton, GIANT, Newton, Newton-CG, L-BFGS, ADMM) weight by rows:
-    ``F = sum_i N_i f_i / N``, so that ``f_i`` is a mean over the rank's rows. Every rank calls this with its own problem and an equal algorithm. If one rank raises, all end with its traceback.
+    ``F = sum_i N_i f_i / N``, so that ``f_i`` is a mean over the rank's rows. Every rank calls this with its own
+    problem and an equal algorithm. If one rank raises, all end with its traceback.
 
     Parameters
     ----------
