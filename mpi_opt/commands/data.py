@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from mpi_opt.commands import fetch, generate
 from mpi_opt.commands.arguments import Commands, add_group
 
-_GROUP: Sequence[Any] = ()
+_GROUP: Sequence[Any] = (fetch, generate)
 """One file a subcommand: check, convert, info, fetch, generate."""
 
 
