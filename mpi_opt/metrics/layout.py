@@ -3,6 +3,7 @@
 import functools
 import io
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,28 @@ _CHUNK_ROWS = 256  # 2 KiB a float64 series: small for short runs, and 40 series
 _CHUNK_MODEL = 65536
 
 
-def new_file(attributes: Mapping[str, str | int | float], dim: int, average: bool) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The rows of a run that is resumed.
+
+    Attributes
+    ----------
+    series, syncs : mapping of str to ndarray
+        All of ``schema.SERIES`` and of ``schema.SYNCS``, each group of one length.
+    """
+
+    series: Mapping[str, npt.NDArray[Any]]
+    syncs: Mapping[str, npt.NDArray[Any]]
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Rows of the two groups."""
+        return len(self.series["step"]), len(self.syncs["step"])
+
+
+def new_file(
+    attributes: Mapping[str, str | int | float], dim: int, average: bool, earlier: Earlier | None = None
+) -> bytes:
     """Return the bytes of a new metrics file with every attribute and dataset; SWMR mode lets none be added later.
 
     Parameters
@@ -26,6 +48,8 @@ def new_file(attributes: Mapping[str, str | int | float], dim: int, average: boo
         Length d of the model.
     average : bool
         Whether there is ``/final/average``.
+    earlier : Earlier, optional
+        Rows that it begins with.
     """
     import h5py
 
@@ -33,6 +57,13 @@ def new_file(attributes: Mapping[str, str | int | float], dim: int, average: boo
     with h5py.File(data, "r+", libver="latest") as file:
         for name, value in attributes.items():
             file.attrs[name] = value
+        if earlier is not None:
+            for group, rows in (("series", earlier.series), ("syncs", earlier.syncs)):
+                for name, values in rows.items():
+                    if name in file[group]:  # a later version may have given one up
+                        file[group][name].resize(values.shape)
+                        file[group][name][:] = values
+            file["committed"][:] = earlier.counts
     return data.getvalue()
 
 

@@ -61,6 +61,7 @@ class RankWriter:
         JobError
             It cannot be made.
         """
+        self._rows_safe = self._series.written
         if not self._hold:
             replace_file(self._path, data, durable=False)
             return

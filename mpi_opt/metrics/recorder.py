@@ -16,7 +16,7 @@ import numpy as np
 
 from mpi_opt.errors import JobError, MpiOptError
 from mpi_opt.metrics import schema
-from mpi_opt.metrics.layout import Table, new_file
+from mpi_opt.metrics.layout import Earlier, Table, new_file
 from mpi_opt.metrics.rank_writer import RankWriter
 from mpi_opt.types import Vector
 
@@ -29,13 +29,15 @@ class Recorder:
     Parameters
     ----------
     path : path
-        The file; it must not exist yet. Its folder is made.
+        The file; it must not exist yet, unless there are ``earlier`` rows. Its folder is made.
     attributes : mapping
         Every name of ``schema.ATTRIBUTES``, as made by ``attributes.run_attributes``.
     dim : int
         Length d of the model.
     average : bool, optional
         Whether ``/final/average`` is to be kept as well.
+    earlier : Earlier, optional
+        Rows of the run that is resumed: the file begins with them, and takes the place of the old one at once.
     buffer_rows, buffer_syncs : int, optional
         Rows and synchronisation indices that are held before they are written.
     flush_seconds : float, optional
@@ -65,6 +67,7 @@ class Recorder:
         attributes: Mapping[str, str | int | float],
         dim: int,
         average: bool = False,
+        earlier: Earlier | None = None,
         buffer_rows: int = 256,
         buffer_syncs: int = 4096,
         flush_seconds: float = 2.0,
@@ -85,7 +88,7 @@ class Recorder:
         if attributes.keys() != schema.ATTRIBUTES.keys():
             wrong = sorted(attributes.keys() ^ schema.ATTRIBUTES.keys())
             raise ValueError(f"attributes missing or unknown: {', '.join(wrong)}")
-        if self.path.exists():
+        if earlier is None and self.path.exists():
             raise JobError(f"{self.path} exists already: give another --out, or remove the old run's folder")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +97,9 @@ class Recorder:
         self._series = Table(schema.SERIES, buffer_rows)
         self._syncs = Table(schema.SYNCS, buffer_syncs)
         self._file = RankWriter(self.path, self._series, self._syncs, hold=hold)
-        self._file.make(new_file(attributes, dim, average))
+        if earlier is not None:
+            self._series.written, self._syncs.written = earlier.counts
+        self._file.make(new_file(attributes, dim, average, earlier))
         self._sync_buffers = tuple(self._syncs.buffers[column.name] for column in schema.SYNCS)
         self._flushed = clock()
 

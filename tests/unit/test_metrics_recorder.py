@@ -16,6 +16,7 @@ import pytest
 from mpi_opt.errors import DataError, JobError, MpiOptError
 from mpi_opt.metrics import files, schema
 from mpi_opt.metrics.files import replace_file
+from mpi_opt.metrics.layout import Earlier
 from mpi_opt.metrics.read import read_rank
 from mpi_opt.metrics.recorder import Recorder
 
@@ -497,3 +498,30 @@ def test_another_process_reads_whole_rows_while_the_run_goes_on(tmp_path):
     read = read_rank(path)
     assert_right(read, 120)
     assert read.status == "done: all"
+
+
+@pytest.mark.parametrize("hold", [True, False])
+def test_a_resumed_file_begins_with_earlier_rows_and_goes_on(tmp_path, hold):
+    path = tmp_path / "r.h5"
+    with Recorder(path, attributes=attributes(), dim=2, average=True) as recorder:
+        for step in range(5):
+            recorder.row(numbers(step))
+            recorder.sync(step, True, 0.5 * step, 0.1, 7)
+        recorder.final(np.ones(2), np.ones(2), reason="done: 5 steps")
+    old = read_rank(path)
+    cut = Earlier(
+        {name: values[:3] for name, values in old.series.items()},
+        {name: values[:4] for name, values in old.syncs.items()},
+    )
+    recorder = Recorder(path, attributes=attributes(), dim=2, average=True, earlier=cut, hold=hold)
+    assert (read_rank(path).status, read_rank(path).rows) == ("running", 3)
+    assert recorder.position() == (3, 4)
+    with recorder:
+        recorder.row(numbers(8))
+        recorder.sync(4, False, 2.0, 0.1, 0)
+        assert recorder.position() == (4, 5)
+    new = read_rank(path)
+    assert new.series["step"].tolist() == [0, 1, 2, 8]
+    assert new.syncs["drift"].tolist() == [0.0, 0.5, 1.0, 1.5, 2.0]
+    assert new.attributes == old.attributes
+    assert new.model is None
