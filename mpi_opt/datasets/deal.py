@@ -68,6 +68,7 @@ def deal(
     route = _Route(groups, [np.searchsorted(places, part) for part in came], collectives)
     del groups, came
     values = route.per_row(labels)
+    weights = None if holding.weights is None else route.per_row(holding.weights)
     if holding.sparse is not None:
         cut = _deal_sparse(holding.sparse, holding.index_base, features, route)
     else:
@@ -76,7 +77,8 @@ def deal(
 
     def shard(node: int) -> Shard:
         begin, end = (int(at) for at in np.searchsorted(places, partition.offsets[node : node + 2]))
-        return Shard(cut(begin, end), values[begin:end], partition.order[places[begin:end]])
+        own = None if weights is None else weights[begin:end]
+        return Shard(cut(begin, end), values[begin:end], partition.order[places[begin:end]], own)
 
     return tuple(shard(node) for node in local)
 

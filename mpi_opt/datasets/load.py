@@ -12,6 +12,7 @@ from mpi_opt.datasets.memory import check_room
 from mpi_opt.datasets.partition import Partition, by_label, contiguous, dirichlet, equal_cuts, hold_out, shuffled
 from mpi_opt.datasets.shard import DataInfo, Shard
 from mpi_opt.datasets.spec import DataSpec, Reading
+from mpi_opt.datasets.weights import check_weights, read_weights
 from mpi_opt.errors import DataError, LaunchError
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.types import Indices, Vector
@@ -69,6 +70,9 @@ def load(spec: DataSpec, collectives: Collectives, nodes: int, local: Sequence[i
     """
     owners = _owners(collectives, nodes, local)
     train = hold(spec.train, spec.search, spec.reading, collectives)
+    if spec.weights is not None:
+        train = replace(train, weights=read_weights(spec.weights, spec.search, train, collectives))
+    check_weights(train, collectives)
     mapping = label_map(train.labels, spec.label_kind, train.name, collectives)
     labels = apply_map(train.labels, mapping, train.name)
     columns = _columns(train, spec.features)

@@ -75,6 +75,8 @@ class DataSpec:
         Of the shuffle, the hold-out and the Dirichlet draws.
     search : tuple of Path
         Folders for relative words.
+    weights : str or None
+        A file of weights of the train rows (see ``weights.read_weights``).
 
     Raises
     ------
@@ -92,6 +94,7 @@ class DataSpec:
     reading: Reading = Reading()
     seed: int = 0
     search: tuple[Path, ...] = ()
+    weights: str | None = None
 
     def __post_init__(self) -> None:
         if self.holdout is not None and not 0.0 < self.holdout < 1.0:
