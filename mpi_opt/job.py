@@ -20,6 +20,7 @@ from mpi_opt import jobtext
 from mpi_opt.algorithmkeys import Algorithm
 from mpi_opt.errors import JobError
 from mpi_opt.jobkeys import Job
+from mpi_opt.validationkeys import write_out_grid
 
 __all__ = ["METHODS", "Job", "Method", "load_job", "spec", "to_toml"]
 
@@ -98,13 +99,16 @@ def load_job(source: Path | str, overrides: Sequence[str] = ()) -> Job:
 
 def _complete(raw: jobtext.Plain, base: Path) -> None:
     """Write out short forms and defaults in place; values of a wrong type are left for the conversion to refuse."""
-    if "checkpoint" in raw:
-        raise JobError("checkpoint: checkpoints are not in this release; take the table out of the job")
     data, graph, algorithm = raw.get("data"), raw.get("graph"), raw.get("algorithm")
     if isinstance(data, dict):
         _long(data, "partition", str, {"name": ...})
         if isinstance(folder := data.get("folder", ""), str):
             data["folder"] = os.path.normpath(base / folder)
+    problem, validation = raw.get("problem"), raw.get("validation")
+    if isinstance(validation, dict):
+        write_out_grid(validation)
+    elif isinstance(problem, dict):
+        problem.setdefault("l2", "1/N")
     if isinstance(graph, dict) and "edges" not in graph:
         graph.setdefault("name", "ring")
         graph.setdefault("weights", "metropolis")

@@ -4,6 +4,7 @@
 struct it would be in, whether it comes from a file or from code that goes through ``msgspec.convert``.
 """
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +15,7 @@ from msgspec import Meta
 from mpi_opt import jobtext
 from mpi_opt.algorithmkeys import Algorithm
 from mpi_opt.keytypes import Count, Fraction, Positive, Table, says
+from mpi_opt.validationkeys import Validation
 
 _PARTITION = says('contiguous, shuffled, by-label, or { name = "dirichlet", alpha = 0.1 }')
 Files: TypeAlias = Annotated[
@@ -51,6 +53,7 @@ class Data(Table, frozen=True, kw_only=True):
     features: Count | None = None
     index_base: Annotated[Literal[0, 1, "auto"], says('0, 1 or "auto"')] | None = None
     nan: Annotated[Literal["refuse", "drop-row", "zero"], says("refuse, drop-row, zero")] = "refuse"
+    weights: Annotated[str, says("a file of one number >= 0 a line, one line a row", min_length=1)] | None = None
     folder: Annotated[str, says("the folder that relative file names start from")] = ""
 
     def __post_init__(self) -> None:
@@ -68,7 +71,48 @@ class Problem(Table, frozen=True, kw_only=True):
         Literal["logistic", "squared", "squared-hinge", "huber", "softmax"],
         says("logistic, squared, squared-hinge, huber, softmax"),
     ]
-    l2: Annotated[Literal["1/N"] | Annotated[float, Meta(ge=0)], says('"1/N" or a number >= 0')] = "1/N"
+    # None: what [validation] chooses; without that table, "1/N"
+    l2: Annotated[Literal["1/N"] | Annotated[float, Meta(ge=0)], says('"1/N" or a number >= 0')] | None = None
+    class_weight: (
+        Annotated[Literal["balanced"] | dict[str, Positive], says('"balanced" or a table { "label" = number > 0 }')]
+        | None
+    ) = None
+
+    def __post_init__(self) -> None:
+        if self.class_weight is None:
+            return
+        if self.loss in ("squared", "huber"):
+            raise ValueError(f'problem.class_weight: has no meaning for the loss "{self.loss}", which has no classes')
+        labels = [] if self.class_weight == "balanced" else [_number(label) for label in self.class_weight]
+        if len(set(labels)) < len(labels):
+            raise ValueError(f"problem.class_weight = {jobtext.show(self.class_weight)}: a label is there twice")
+
+
+def _number(label: str) -> float:
+    """Return a label that is a key of a table as the number that it is."""
+    try:
+        number = float(label)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"problem.class_weight.{label}: no label; allowed: numbers, as the data file has them")
+    return number
+
+
+class Prepare(Table, frozen=True, kw_only=True):
+    """``[prepare]``: what is done to features before training; kept in the model."""
+
+    columns: Annotated[Literal["none", "standard", "min-max", "max-abs"], says("none, standard, min-max, max-abs")] = (
+        "none"
+    )
+    center: Annotated[Literal["auto"] | bool, says('"auto", true or false')] = "auto"
+    rows: Annotated[Literal["none", "l1", "l2", "max"], says("none, l1, l2, max")] = "none"
+
+    def __post_init__(self) -> None:
+        if self.center is True and self.columns not in ("standard", "min-max"):
+            raise ValueError(
+                f'prepare.center = true: has no meaning for columns = "{self.columns}"; taken by standard, min-max'
+            )
 
 
 _GRAPH_KEYS: Mapping[str | None, frozenset[str]] = MappingProxyType(
@@ -128,7 +172,7 @@ class Stop(Table, frozen=True, kw_only=True):
     steps: Count | None = None
     rounds: Count | None = None
     epochs: Positive | None = None
-    seconds: Positive | None = None
+    seconds: Annotated[Annotated[float, Meta(gt=0)] | Literal["slurm"], says('a number > 0, or "slurm"')] | None = None
     megabytes: Positive | None = None
     gradient_norm: Positive | None = None
     objective: Annotated[float, says("a number")] | None = None
@@ -136,8 +180,16 @@ class Stop(Table, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         names = self.__struct_fields__
-        if all(getattr(self, name) is None for name in names):
+        if all(getattr(self, name) in (None, "slurm") for name in names):
             raise ValueError(f"stop: no rule is given; allowed: at least one of {', '.join(names)}")
+
+
+class Checkpoint(Table, frozen=True, kw_only=True):
+    """``[checkpoint]``: how often the run can be gone back to, whichever comes first."""
+
+    minutes: Annotated[Annotated[float, Meta(gt=0)] | Literal["never"], says('a number > 0, or "never"')] = 10.0
+    every: Count | None = None
+    keep: Count = 2
 
 
 class Metrics(Table, frozen=True, kw_only=True):
@@ -173,12 +225,27 @@ class Job(Table, frozen=True, kw_only=True):
     ]
     seed: Annotated[int, says("an integer from 0 to 2^63 - 1", ge=0, le=2**63 - 1)] = 0
     data: Data
+    prepare: Prepare = Prepare()
     problem: Problem
+    validation: Validation | None = None
     graph: Graph = Graph(name="ring", weights="metropolis")
     algorithm: Algorithm
     stop: Stop
     metrics: Metrics = Metrics()
+    checkpoint: Checkpoint = Checkpoint()
     network: Network = Network()
+
+    def __post_init__(self) -> None:
+        if self.validation is None:
+            return
+        if self.problem.l2 is not None:
+            raise ValueError("problem.l2: not together with [validation], which chooses it; give one of the two")
+        if self.validation.choose == "error" and self.problem.loss in ("squared", "huber"):
+            raise ValueError(
+                f'validation.choose = "error": the loss "{self.problem.loss}" has no errors to count; allowed: "loss"'
+            )
+        if self.stop.objective is not None:
+            raise ValueError("stop.objective: not together with [validation]: every l2 has another least objective")
 
     @property
     def folder(self) -> Path:

@@ -117,7 +117,7 @@ def _check(value: Any, kind: inspect.Type, path: str, described: dict[str, str])
         for key, item in value.items():
             _check(item, inspect.AnyType(), f"{path}.{key}", described)
         return
-    fields = {field.name: field for field in struct.fields}
+    fields = {field.encode_name: field for field in struct.fields}
     tag = struct.tag_field
     for key, item in value.items():
         inner = f"{path}.{key}" if path else key
