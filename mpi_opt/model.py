@@ -1,17 +1,13 @@
 """The model file: one flat vector, what it takes to predict with it, and where it came from.
 
-Layout (HDF5): dataset ``weights`` (float64, shape ``(d,)``) and root attributes ``format``, ``format_version``,
-``loss``, ``features``, ``intercept``, ``index_base``, ``l2``, ``job`` (TOML text), ``labels``, ``class_weights``,
-``validation`` and ``provenance`` (JSON text), ``columns`` and ``rows`` (the rules of the preparation) and ``sha256``
-over all of them; where columns are prepared, datasets ``shift`` and ``factor`` (float64, shape ``(features,)``), which
-the hash covers too. Binary and regression losses: d is the number of features, plus one for the
-intercept, which comes last. Softmax with C classes: a C-ordered matrix of shape (features [+ 1], C), the intercept's
-row last.
+Layout (docs/predictions.md has it as a table): a seal over all bytes (`metrics.seal`), then HDF5 with the dataset
+``weights`` (float64, shape ``(d,)``), root attributes (`modelfields`) with ``sha256`` over all of them, and, where
+columns are prepared, datasets ``shift`` and ``factor`` (float64, shape ``(features,)``), which the hash covers too.
+With one column d is the number of features, plus one for the intercept, which comes last. Softmax with C classes, and
+one-vs-rest models of more than two labels: a C-ordered matrix of shape (features [+ 1], C), the intercepts' row last.
 """
 
-import hashlib
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,17 +19,21 @@ import numpy as np
 
 from mpi_opt.datasets.preparation import Preparation
 from mpi_opt.errors import DataError, DivergedError
-from mpi_opt.metrics.files import image, open_reading, replace_file
+from mpi_opt.metrics.files import image, replace_file
+from mpi_opt.metrics.seal import check_seal, sealed
+from mpi_opt.modelfields import (
+    ARRAYS,
+    FORMAT,
+    VERSION,
+    columns_of,
+    digest_of,
+    known_fields,
+    mapping_of,
+    misfit,
+    pairs,
+    with_defaults,
+)
 from mpi_opt.types import Vector
-
-FORMAT = "mpi_opt model"
-VERSION = 2
-
-_DESCRIPTIONS = {
-    "weights": "Model, C-order, intercept last",
-    "shift": "Subtracted from each column before predicting",
-    "factor": "What each column is multiplied by after that",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,14 @@ class Model:
     loss : str
         The job's word: logistic, squared, squared-hinge, huber, softmax.
     labels : mapping of float to float, or None
-        Label in the data file -> label used in training (-1/+1, or 0..C-1); ``None`` for regression.
+        Label in the data file -> label used in training: -1/+1 of two, else the column, 0..C-1; ``None`` for
+        regression. Training maps in ascending order; an imported model keeps its own.
     features : int
         Columns of the training set.
     intercept : bool
         Whether the last entry (softmax: the last row) of the weights is the intercept.
     index_base : int
-        0 or 1: what the first column is called in the data file.
+        0 or 1: what the first column is called in files of text.
     l2 : float
         The penalty's factor.
     job : str
@@ -90,9 +91,20 @@ class Model:
         return 0 if self.labels is None else len(self.labels)
 
     @property
+    def columns(self) -> int:
+        """Columns of the weights: C for softmax and one-vs-rest, else 1."""
+        return columns_of(self.loss, self.labels)
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        """Labels as in the data file, in the order of the columns; of two with one column that of +1 first."""
+        found = {} if self.labels is None else {used: label for label, used in self.labels.items()}
+        return tuple(found[used] for used in sorted(found, reverse=self.columns == 1))
+
+    @property
     def matrix(self) -> Vector:
-        """The weights as ``(features [+ 1], columns)``: C columns for softmax, else one. A read-only view."""
-        return self.weights.reshape(self.features + self.intercept, -1)
+        """The weights as ``(features [+ 1], columns)``. A read-only view."""
+        return self.weights.reshape(self.features + self.intercept, self.columns)
 
 
 def save_model(
@@ -134,7 +146,7 @@ def save_model(
         "format": FORMAT,
         "format_version": VERSION,
         "loss": loss,
-        "labels": _pairs(labels),
+        "labels": pairs(labels),
         "features": int(features),
         "intercept": bool(intercept),
         "index_base": int(index_base),
@@ -142,7 +154,7 @@ def save_model(
         "job": job,
         "columns": preparation.columns,
         "rows": preparation.rows,
-        "class_weights": _pairs(class_weights),
+        "class_weights": pairs(class_weights),
         "validation": json.dumps(None if validation is None else dict(validation), sort_keys=True),
         "provenance": json.dumps(dict(provenance), sort_keys=True),
     }
@@ -151,26 +163,26 @@ def save_model(
         values = getattr(preparation, name)
         if values is not None:
             arrays[name] = np.ascontiguousarray(values, dtype=np.float64)
-    problem = _misfit(arrays, fields)
+    problem = misfit(arrays, fields)
     if problem:
         raise ValueError(problem)
-    digest = _hash(arrays, fields)
+    digest = digest_of(arrays, fields)
 
     def fill(file: Any) -> None:
         for name, values in arrays.items():
             data = file.create_dataset(name, data=values)
             data.attrs["unit"] = "1"
-            data.attrs["description"] = _DESCRIPTIONS[name]
+            data.attrs["description"] = ARRAYS[name]
         for name, value in fields.items():
             file.attrs[name] = value
         file.attrs["sha256"] = digest
 
-    replace_file(path, image(fill))
+    replace_file(path, sealed(image(fill)))
     return digest
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
-    """Read a model file and check its hash.
+    """Read a model file of this version or an older one; what is returned is what was saved, to the last bit.
 
     Raises
     ------
@@ -178,82 +190,76 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         The file is missing, no model, of a later version, or damaged: names the file and what is wrong.
     """
     path = Path(path)
-    with open_reading(path) as file:
-        if file.attrs.get("format") != FORMAT:
-            raise DataError(f"{path}: format {file.attrs.get('format')!r}, expected {FORMAT!r}")
-        version = file.attrs.get("format_version")
-        if version is None or int(version) > VERSION:
-            raise DataError(f"{path}: model version {version}, this mpi_opt reads versions up to {VERSION}")
-        try:
-            fields = {
-                name: value.item() if isinstance(value, np.generic) else value
-                for name, value in file.attrs.items()
-                if name != "sha256"
-            }
-            digest = str(file.attrs["sha256"])
-            arrays = {name: np.asarray(file[name][:], dtype=np.float64) for name in _DESCRIPTIONS if name in file}
-            weights = arrays["weights"]
-        except (KeyError, OSError, RuntimeError) as error:
-            raise DataError(f"{path}: damaged: {error}") from error
-    if _hash(arrays, fields) != digest:
-        raise DataError(f"{path}: damaged or changed by hand: its contents do not have the hash it names, {digest}")
+    if path.is_dir():
+        inside = path / "model.h5"
+        raise DataError(f"{path}: is a folder; name the model file" + (f", {inside}" if inside.is_file() else ""))
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    has_seal = check_seal(path)
+    try:
+        with _open(path) as file:
+            arrays, fields, digest = _read(file, path)
+    except DataError:
+        raise
+    except Exception as error:  # HDF5 has many words for damage
+        raise DataError(f"{path}: damaged: {error}") from error
+    if not has_seal and fields["format_version"] > 1:
+        raise DataError(f"{path}: damaged: its first bytes, which seal the others, are gone")
     for array in arrays.values():
         array.flags.writeable = False
     validation = json.loads(fields["validation"])
     return Model(
-        weights=weights,
+        weights=arrays["weights"],
         loss=fields["loss"],
-        labels=_mapping(fields["labels"]),
+        labels=mapping_of(fields["labels"]),
         features=fields["features"],
         intercept=fields["intercept"],
         index_base=fields["index_base"],
         l2=fields["l2"],
         job=fields["job"],
         preparation=Preparation(fields["columns"], arrays.get("shift"), arrays.get("factor"), fields["rows"]),
-        class_weights=_mapping(fields["class_weights"]),
+        class_weights=mapping_of(fields["class_weights"]),
         validation=None if validation is None else MappingProxyType(validation),
         provenance=MappingProxyType(json.loads(fields["provenance"])),
         sha256=digest,
     )
 
 
-def _pairs(mapping: Mapping[float, float] | None) -> str:
-    """Return a mapping of numbers as JSON text: JSON's own mappings have keys of text."""
-    return json.dumps(None if mapping is None else sorted((float(key), float(value)) for key, value in mapping.items()))
+def _open(path: Path) -> Any:
+    """Return the file open for reading: without a lock, as it is never changed, only replaced."""
+    import h5py
+
+    try:
+        return h5py.File(path, "r", locking=False)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be opened as HDF5: {error}") from error
 
 
-def _mapping(text: str) -> Mapping[float, float] | None:
-    pairs = json.loads(text)
-    return None if pairs is None else MappingProxyType({float(key): float(value) for key, value in pairs})
+def _read(file: Any, path: Path) -> tuple[dict[str, Vector], dict[str, Any], str]:
+    """Return arrays, fields of the latest version, and hash, all looked at; whatever HDF5 raises is damage."""
+    found = dict(file.attrs.items())
+    if found.get("format") != FORMAT:
+        raise DataError(f"{path}: format {found.get('format')!r}, expected {FORMAT!r}")
+    version = found.get("format_version")
+    if not isinstance(version, np.integer) or not 1 <= version <= VERSION:
+        raise DataError(f"{path}: model version {version}, this mpi_opt reads versions 1 to {VERSION}")
+    digest = found.pop("sha256", None)
+    fields = known_fields(found)
+    names = set(file)
+    if not {"weights"} <= names <= set(ARRAYS):
+        raise ValueError(f"it holds {', '.join(sorted(names)) or 'nothing'}, a model {', '.join(ARRAYS)}")
+    arrays = {name: _array(file[name], path) for name in names}
+    if digest_of(arrays, fields) != digest:
+        raise ValueError(f"changed by hand: its contents do not have the hash it names, {digest}")
+    fields = with_defaults(fields)
+    problem = misfit(arrays, fields)
+    if problem:
+        raise ValueError(problem)
+    return arrays, fields, str(digest)
 
 
-def _misfit(arrays: Mapping[str, Vector], fields: Mapping[str, Any]) -> str:
-    """Say what is wrong with a model's numbers; an empty text if nothing is."""
-    weights = arrays["weights"]
-    for name in ("shift", "factor"):
-        if name in arrays and (arrays[name].shape != (fields["features"],) or not np.isfinite(arrays[name]).all()):
-            return f"preparation.{name}: needed are {fields['features']} finite numbers"
-    labels = json.loads(fields["labels"])
-    if fields["loss"] == "softmax" and labels is None:
-        return "a softmax model needs its labels"
-    columns = len(labels) if fields["loss"] == "softmax" else 1
-    wanted = (fields["features"] + fields["intercept"]) * columns
-    if weights.shape != (wanted,):
-        return (
-            f"weights of shape {weights.shape}, but {fields['features']} features, intercept = {fields['intercept']} "
-            f"and {columns} column(s) need ({wanted},)"
-        )
-    if fields["index_base"] not in (0, 1):
-        return f"index_base = {fields['index_base']}: allowed are 0 and 1"
-    if not (math.isfinite(fields["l2"]) and fields["l2"] >= 0):
-        return f"l2 = {fields['l2']}: allowed are finite numbers from 0"
-    return ""
-
-
-def _hash(arrays: Mapping[str, Vector], fields: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of attributes (JSON, sorted) and arrays (by name, each as little-endian float64)."""
-    digest = hashlib.sha256(json.dumps(dict(fields), sort_keys=True).encode())
-    for name in sorted(arrays):
-        digest.update(f"{name} {arrays[name].size}\n".encode())
-        digest.update(arrays[name].astype("<f8", copy=False).tobytes())
-    return digest.hexdigest()
+def _array(data: Any, path: Path) -> Vector:
+    """Return one of the file's arrays; one that claims more numbers than the file has bytes is not even tried."""
+    if data.ndim != 1 or data.dtype != np.float64 or data.nbytes > path.stat().st_size:
+        raise ValueError(f"{data.name} is {data.dtype} of shape {data.shape}")
+    return np.ascontiguousarray(data[:], dtype=np.float64)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpi_opt.datasets.preparation import Preparation
 from mpi_opt.errors import DataError, DivergedError
 from mpi_opt.model import load_model, save_model
 
@@ -29,6 +30,9 @@ GIVEN = {
         ({"loss": "squared", "labels": None}, (5, 1)),
         ({"loss": "softmax", "labels": {3.0: 0.0, 5.0: 1.0, 9.0: 2.0}}, (5, 3)),
         ({"job": "a = 1\n" * 20_000, "index_base": 0}, (5, 1)),
+        ({"labels": {2.0: 1.0, 1.0: -1.0}, "class_weights": {2.0: 0.5, 1.0: 3.0}}, (5, 1)),
+        ({"loss": "squared-hinge", "labels": {9.0: 0.0, 3.0: 1.0, 5.0: 2.0}}, (5, 3)),
+        ({"validation": {"l2": [0.1, 1.0], "loss": [0.5, None], "folds": 3}}, (5, 1)),
     ],
 )
 def test_what_was_saved_is_loaded(tmp_path, changes, shape):
@@ -42,6 +46,7 @@ def test_what_was_saved_is_loaded(tmp_path, changes, shape):
     assert {type(model.intercept), type(model.features), type(model.l2)} == {bool, int, float}
     assert model.classes == len(told["labels"] or ())
     assert model.sha256 == digest
+    assert model.preparation == Preparation()
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.h5"]
     with pytest.raises(ValueError, match="read-only"):
         model.weights[0] = 0.0
@@ -101,7 +106,21 @@ def test_other_files_are_refused(tmp_path):
     ("changes", "words"),
     [
         ({"features": 5}, r"weights of shape \(5,\), but 5 features, intercept = True and 1 column"),
-        ({"loss": "softmax"}, "2 column"),
+        ({"loss": "softmax", "labels": {3.0: 0.0, 4.0: 1.0}}, "2 column"),
+        ({"loss": "softmax"}, "needed are 0, 1"),
+        ({"labels": {3.0: 0.0, 4.0: 1.0}}, "needed are -1 and"),
+        ({"labels": {3.0: 1.0}}, "needed are -1 and"),
+        ({"labels": {3.0: 0.0, 4.0: 1.0, 5.0: 2.0}}, "3 column"),
+        ({"labels": {3.0: 0.0, 4.0: 1.0, 5.0: 1.0}}, "needed are 0, 1"),
+        ({"labels": {3.0: -1.0, float("inf"): 1.0}}, "different finite"),
+        ({"labels": None}, "a logistic model needs its labels"),
+        ({"loss": "huber"}, "has no labels"),
+        ({"loss": "hinge"}, "allowed are logistic, squared"),
+        ({"features": -1, "intercept": True}, "features = -1"),
+        ({"class_weights": {7.0: 1.0}}, "class_weights"),
+        ({"class_weights": {1.0: -1.0}}, "class_weights"),
+        ({"preparation": Preparation("max-abs", None, np.ones(3))}, "preparation.factor: needed are 4"),
+        ({"preparation": Preparation("sideways")}, "preparation.columns = 'sideways'"),
         ({"loss": "softmax", "labels": None}, "needs its labels"),
         ({"index_base": 2}, "index_base = 2"),
         ({"l2": -1.0}, "l2 = -1.0"),
@@ -122,3 +141,36 @@ def test_a_diverged_model_is_not_saved_and_the_old_one_stays(tmp_path):
     assert load_model(path).weights.tolist() == [1.0] * 5
     save_model(path, np.full(5, 2.0), **GIVEN)
     assert load_model(path).weights.tolist() == [2.0] * 5
+
+
+def test_the_preparation_is_kept(tmp_path):
+    shift, factor = np.random.default_rng(2).normal(size=(2, 4))
+    save_model(tmp_path / "model.h5", np.ones(5), **GIVEN, preparation=Preparation("standard", shift, factor, "l2"))
+    kept = load_model(tmp_path / "model.h5").preparation
+    assert (kept.columns, kept.rows) == ("standard", "l2")
+    np.testing.assert_array_equal([kept.shift, kept.factor], [shift, factor])
+
+
+@pytest.mark.parametrize(
+    ("changes", "order"),
+    [
+        ({}, (1.0, 0.0)),
+        ({"labels": {1.0: 1.0, 2.0: -1.0}}, (1.0, 2.0)),
+        ({"loss": "softmax", "labels": {9.0: 0.0, 3.0: 1.0, 5.0: 2.0}}, (9.0, 3.0, 5.0)),
+        ({"loss": "softmax", "labels": {3.0: 0.0, 5.0: 1.0}}, (3.0, 5.0)),
+        ({"loss": "huber", "labels": None}, ()),
+    ],
+)
+def test_labels_stand_in_the_order_of_columns(tmp_path, changes, order):
+    columns = len(order) if changes.get("loss") == "softmax" else 1
+    save_model(tmp_path / "model.h5", np.ones(5 * columns), **GIVEN | changes)
+    model = load_model(tmp_path / "model.h5")
+    assert (model.order, model.columns) == (order, columns)
+
+
+def test_a_folder_is_no_model(tmp_path):
+    with pytest.raises(DataError, match="is a folder; name the model file$"):
+        load_model(tmp_path)
+    save_model(tmp_path / "model.h5", np.ones(5), **GIVEN)
+    with pytest.raises(DataError, match=r"is a folder; name the model file, .*model\.h5$"):
+        load_model(tmp_path)

@@ -1,0 +1,87 @@
+"""From features to margins, labels and probabilities with a trained model: pure functions, no rank and no file.
+
+Margins are class-major, as losses have them: shape ``(rows,)`` with one column, ``(C, rows)`` with C. Classes are
+numbered as in ``Model.order``.
+"""
+
+import numpy as np
+
+from mpi_opt.errors import JobError
+from mpi_opt.model import Model
+from mpi_opt.problems.losses import Logistic, Softmax
+from mpi_opt.problems.rows import as_matrix
+from mpi_opt.types import Features, Indices, Vector
+
+
+def margins(model: Model, features: Features) -> Vector:
+    """Return ``w.x + b`` of every row and column; for regression that is the prediction.
+
+    Parameters
+    ----------
+    model : Model
+    features : ndarray or csr_array, shape (rows, model.features)
+        As in the data file: the model's preparation is applied here.
+
+    Returns
+    -------
+    ndarray of float64, shape (rows,) or (C, rows)
+        Not finite where the numbers are too large for float64.
+    """
+    matrix = model.matrix if model.columns > 1 else model.weights
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = as_matrix(model.preparation.apply(features)).dot(matrix[: model.features])
+        if model.intercept:
+            z += matrix[-1] if model.columns == 1 else matrix[-1][:, np.newaxis]
+    return z
+
+
+def decide(model: Model, z: Vector) -> Indices:
+    """Return the class of every row, int64, numbered as in ``model.order``.
+
+    Two classes: the first for z > 0, as LIBLINEAR and scikit-learn have it. Several: the largest margin, the first of
+    equal ones.
+    """
+    chosen = np.where(z > 0, 0, 1) if z.ndim == 1 else z.argmax(axis=0)
+    return chosen.astype(np.int64, copy=False)
+
+
+def has_probabilities(model: Model) -> bool:
+    """Return whether the model's loss gives probabilities."""
+    return model.loss in ("logistic", "softmax")
+
+
+def probabilities(model: Model, z: Vector) -> Vector:
+    """Return the probability of every class, shape ``(classes, rows)``, numbered as in ``model.order``.
+
+    Logistic: ``1 / (1 + exp(-z))``; of several one-vs-rest columns these are divided by their sum, as LIBLINEAR does.
+
+    Raises
+    ------
+    JobError
+        The loss gives none.
+    """
+    if not has_probabilities(model):
+        raise JobError(
+            f"a model of loss = {model.loss!r} gives no probabilities: allowed are labels and scores, or a model "
+            "trained with the logistic or softmax loss"
+        )
+    if model.loss == "softmax":
+        return Softmax().probabilities(z)
+    # The slope for the label -1 is 1 / (1 + exp(-z)), safe from overflow.
+    yes = Logistic().slope(z, np.float64(-1.0))
+    if z.ndim == 1:
+        return np.stack([yes, Logistic().slope(-z, np.float64(-1.0))])
+    total = np.add.reduce(yes, axis=0)
+    # Where all underflow, 1 / (1 + exp(-z)) is exp(z).
+    return np.where(total > 0.0, yes / np.where(total > 0.0, total, 1.0), Softmax().probabilities(z))
+
+
+def log_losses(model: Model, z: Vector, classes: Indices) -> Vector:
+    """Return ``-log`` of the probability of each row's own class, shape ``(rows,)``; `probabilities` must exist."""
+    if model.loss == "softmax":
+        return Softmax().value(z, classes)
+    if z.ndim == 1:
+        return Logistic().value(z, 1.0 - 2.0 * classes)
+    own = probabilities(model, z)[classes, np.arange(classes.size)]
+    with np.errstate(divide="ignore"):
+        return -np.log(own)
