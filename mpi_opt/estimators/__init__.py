@@ -1,0 +1,1 @@
+"""What scikit-learn's estimators are made of: see `mpi_opt.sklearn`."""
