@@ -42,29 +42,23 @@ def find_faults(found: Fields) -> Faults:
 
 def tell(found: Fields, field: int, kind: int) -> Place:
     """Return place and words of one fault."""
-    text = found.events.text
-    begin, end = _span(found.events, int(found.at[field]))
-    before = text[:begin]
-    # the newline in front of the block stands for the end of the line before
-    newlines = np.flatnonzero(before == 10)
     previous = None if found.first[field] or found.first[field - 1] else _written(found, field - 1)
-    words = explain(Kind(kind), _decode(text[begin:end].tobytes()), previous, found.index_base)
-    return Place(int(newlines.size), begin - int(newlines[-1]), Kind(kind), words)
+    words = explain(Kind(kind), _written(found, field), previous, found.index_base)
+    return Place(*place_of(found, field), Kind(kind), words)
+
+
+def place_of(found: Fields, field: int) -> tuple[int, int]:
+    """Return a field's line in the block and its byte in the line, both from 1."""
+    begin = int(found.events.at[found.at[field]]) + 1
+    # the newline in front of the block stands for the end of the line before
+    newlines = np.flatnonzero(found.events.text[:begin] == 10)
+    return int(newlines.size), begin - int(newlines[-1])
 
 
 def _written(found: Fields, field: int) -> str:
-    begin, end = _span(found.events, int(found.at[field]))
-    return _decode(found.events.text[begin:end].tobytes())
-
-
-def _span(events: Events, at: int) -> tuple[int, int]:
-    """Return first byte and end of the field behind event ``at``."""
+    events, at = found.events, int(found.at[field])
     end = at + 1 + int(np.argmax(events.space[at + 1 :]))
-    return int(events.at[at]) + 1, int(events.at[end])
-
-
-def _decode(data: bytes) -> str:
-    return data.decode("utf-8", "backslashreplace")
+    return events.text[events.at[at] + 1 : events.at[end]].tobytes().decode("utf-8", "backslashreplace")
 
 
 def _next(events: Events, marks: Mask, at: Indices) -> Indices:
