@@ -22,6 +22,7 @@ Files: TypeAlias = Annotated[
     str | list[str],
     says("a file, a glob, a list of them, or 'builtin:digits'"),
 ]
+Column: TypeAlias = Annotated[int | str, says("a column's name, or its number from 0 (-1: the last)")]
 
 
 # --- [data], [problem], [graph] ---------------------------------------------------------------------------------------
@@ -53,6 +54,9 @@ class Data(Table, frozen=True, kw_only=True):
     features: Count | None = None
     index_base: Annotated[Literal[0, 1, "auto"], says('0, 1 or "auto"')] | None = None
     nan: Annotated[Literal["refuse", "drop-row", "zero"], says("refuse, drop-row, zero")] = "refuse"
+    label: Column | None = None
+    weight: Column | None = None
+    labels: Annotated[list[str], says("a list of two words or more, each of them once", min_length=2)] | None = None
     weights: Annotated[str, says("a file of one number >= 0 a line, one line a row", min_length=1)] | None = None
     folder: Annotated[str, says("the folder that relative file names start from")] = ""
 
@@ -62,6 +66,8 @@ class Data(Table, frozen=True, kw_only=True):
         for key, files in (("train", self.train), ("test", self.test)):
             if files is not None and (not files or (isinstance(files, list) and "" in files)):
                 raise ValueError(f"data.{key} = {jobtext.show(files)}: allowed: a file, a glob or a list of them")
+        if self.labels is not None and len(set(self.labels)) < len(self.labels):
+            raise ValueError(f"data.labels = {jobtext.show(self.labels)}: a word is there twice")
 
 
 class Problem(Table, frozen=True, kw_only=True):

@@ -71,13 +71,20 @@ def _data_spec(job: Job) -> DataSpec:
         reading=_reading(data),
         seed=job.seed,
         search=search_paths(job.folder),
+        weights=data.weights,
     )
 
 
 def _reading(data: Data) -> Reading:
     # Counted from 1 unless told: a stray index 0 is then an error, not a silent shift of all columns.
     base = 1 if data.index_base is None else data.index_base
-    return Reading(index_base=None if base == "auto" else base, nan=data.nan)
+    return Reading(
+        index_base=None if base == "auto" else base,
+        nan=data.nan,
+        label=data.label,
+        weight=data.weight,
+        labels=None if data.labels is None else tuple(data.labels),
+    )
 
 
 def _words(files: str | list[str]) -> str | tuple[str, ...]:

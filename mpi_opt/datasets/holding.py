@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mpi_opt.datasets.builtin import read_builtin
+from mpi_opt.datasets.collecting import Collected, collect
 from mpi_opt.datasets.idx import WHITE, read_images
 from mpi_opt.datasets.libsvm import Rows, Seen
 from mpi_opt.datasets.numbers import Mask
 from mpi_opt.datasets.packed import read_spread
-from mpi_opt.datasets.source import BuiltinSet, IdxPair, TextFiles, resolve
+from mpi_opt.datasets.shardfile_share import read_share_of
+from mpi_opt.datasets.source import ArrayFiles, BuiltinSet, IdxPair, ShardFiles, Source, TableFiles, TextFiles, resolve
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.datasets.textfiles import read_share
 from mpi_opt.errors import DataError
@@ -81,9 +83,9 @@ class Holding:
 def hold(words: str | Sequence[str], search: Sequence[Path], reading: Reading, collectives: Collectives) -> Holding:
     """Read a set, all processes together.
 
-    Plain text is read by byte range, a share on each process. All else is read once on each host, by its lowest rank,
-    and serves the processes of that host: compressed text is spread over them as it is read, IDX files and built-in
-    sets stay with the reader.
+    Plain text and tables are read by byte range, ``.npy`` by row range, a share on each process. All else is read once
+    on each host, by its lowest rank, and serves the processes of that host: compressed LIBSVM text is spread over them
+    as it is read, the rest stays with the reader.
 
     Parameters
     ----------
@@ -106,18 +108,28 @@ def hold(words: str | Sequence[str], search: Sequence[Path], reading: Reading, c
             error = caught
     collectives.check(error)
     source = collectives.broadcast(source)
+    _check_keys(source, reading)
+    if isinstance(source, ShardFiles):
+        return _hold_shards(source, collectives)
     # with the base still open, the parser must let index 0 pass
     index_base = reading.index_base
     smallest = 0 if index_base is None else index_base
     if isinstance(source, TextFiles) and not source.compressed:
         everyone = list(range(collectives.size))
         return _agree(_read_share(source, smallest, reading, collectives), everyone, everyone, index_base, collectives)
+    if isinstance(source, TableFiles | ArrayFiles) and source.ranges:
+        everyone = list(range(collectives.size))
+        piece = collect(source, reading, True, collectives)
+        return _agree(_collected(source.name, piece), everyone, everyone, 0, collectives, piece.seen)
     names = collectives.gather(socket.gethostname())
     first, host = ([other for other, name in enumerate(names) if name == names[of]] for of in (0, collectives.rank))
     if isinstance(source, TextFiles):
-        piece = _piece(source.name, *read_spread(source, smallest, host, collectives, reading.nan))
-        return _agree(piece, first, host, index_base, collectives)
+        text = _piece(source.name, *read_spread(source, smallest, host, collectives, reading.nan))
+        return _agree(text, first, host, index_base, collectives)
     reads = host[0] == collectives.rank
+    if isinstance(source, TableFiles | ArrayFiles):
+        piece = collect(source, reading, reads, collectives)
+        return _agree(_collected(source.name, piece), [0], host if reads else [], 0, collectives, piece.seen)
     return _agree(_read_dense(source, reads, collectives), [0], host if reads else [], index_base, collectives)
 
 
@@ -130,6 +142,57 @@ def _dense_piece(name: str, table: npt.NDArray[np.uint8] | Vector, labels: Vecto
     """Return a holding of anything else whose figures are still to be agreed on."""
     numbers = np.arange(labels.size, dtype=np.int64)
     return Holding(name, labels, None, table, divisor, numbers, np.empty(0, dtype=np.bool_), 0, 0, 0, 0)
+
+
+def _hold_shards(source: ShardFiles, collectives: Collectives) -> Holding:
+    """Return this process's rows of converted files, which know all figures."""
+    share = read_share_of(source.paths, collectives)
+    return Holding(
+        source.name if share.recipe in source.name else f"{source.name} (synthetic: {share.recipe})",
+        share.mine.labels,
+        share.mine.sparse,
+        share.mine.dense,
+        share.divisor,
+        share.numbers,
+        np.ones(collectives.size, dtype=np.bool_),
+        share.rows,
+        share.features,
+        share.nonzeros,
+        share.index_base,
+        share.mine.weights,
+        share.notes,
+    )
+
+
+def _collected(name: str, read: Collected) -> Holding:
+    """Return a holding of a table or array whose figures are still to be agreed on."""
+    return Holding(
+        name,
+        read.labels,
+        read.sparse,
+        read.dense,
+        1.0,
+        read.numbers,
+        np.empty(0, dtype=np.bool_),
+        0,
+        read.columns,
+        0,
+        0,
+        read.weights,
+        read.notes,
+    )
+
+
+def _check_keys(source: Source, reading: Reading) -> None:
+    """Refuse keys that say something of tables and arrays for any other set."""
+    if isinstance(source, TableFiles | ArrayFiles):
+        return
+    for key in ("label", "weight", "labels"):
+        if getattr(reading, key) is not None:
+            raise DataError(
+                f"{source.name}: data.{key} is for tables (.csv) and arrays (.npy, .npz), and the set is none; "
+                "leave the key out"
+            )
 
 
 def _no_rows() -> Rows:
@@ -167,7 +230,12 @@ def _read_dense(source: IdxPair | BuiltinSet, reads: bool, collectives: Collecti
 
 
 def _agree(
-    piece: Holding, holders: list[int], served: list[int], index_base: int | None, collectives: Collectives
+    piece: Holding,
+    holders: list[int],
+    served: list[int],
+    index_base: int | None,
+    collectives: Collectives,
+    passed: Seen | None = None,
 ) -> Holding:
     """Return the holding with the whole set's figures, the same on every process.
 
@@ -177,6 +245,8 @@ def _agree(
         The processes that hold the set once, together.
     served : list of int
         The processes that get their rows from this one.
+    passed : Seen or None
+        What this process has passed over; ``None`` takes what the sparse rows say.
     """
     smallest, largest = -1, -1
     if piece.sparse is not None:
@@ -186,7 +256,8 @@ def _agree(
     else:
         assert piece.dense is not None
         nonzeros, largest = int(np.count_nonzero(piece.dense)), piece.dense.shape[1] - 1
-    passed = Seen() if piece.sparse is None else piece.sparse.seen
+    if passed is None:
+        passed = Seen() if piece.sparse is None else piece.sparse.seen
     if passed.zero_index:
         smallest = 0
     seen = collectives.gather((piece.labels.size, nonzeros, smallest, largest, piece.divisor, passed))
@@ -204,7 +275,7 @@ def _agree(
         serves=np.isin(np.arange(collectives.size), served),
         divisor=seen[0][4],
         rows=rows,
-        features=max(0, max(entry[3] for entry in counted) + 1 - base),
+        features=max(piece.features, max(entry[3] for entry in counted) + 1 - base),
         nonzeros=sum(entry[1] for entry in counted),
         index_base=base,
         notes=(*piece.notes, *passed.notes(piece.name)),

@@ -30,12 +30,18 @@ class Piece(NamedTuple):
     weights : ndarray of float64, shape (rows,), or None
     dropped : int
         Rows left out here, because of values that are not finite.
+    zeroed : int
+        Values that are not finite and were taken as 0.
+    columns : int
+        Features of the whole set, where rows do not show it: of a sparse set, else 0.
     """
 
     features: Vector | Rows
     labels: Vector
     weights: Vector | None
     dropped: int = 0
+    zeroed: int = 0
+    columns: int = 0
 
 
 def settle(features: Vector, labels: Vector, weights: Vector | None, rule: NanRule, place: Place) -> Piece:
@@ -62,7 +68,7 @@ def settle(features: Vector, labels: Vector, weights: Vector | None, rule: NanRu
         return Piece(features[keep], labels[keep], kept, int(np.count_nonzero(~keep)))
     if rows.size:
         features[rows, columns] = 0.0
-    return Piece(features, labels, weights)
+    return Piece(features, labels, weights, zeroed=rows.size)
 
 
 def settle_sparse(rows: Rows, weights: Vector | None, rule: NanRule, place: Place) -> Piece:
@@ -81,7 +87,7 @@ def settle_sparse(rows: Rows, weights: Vector | None, rule: NanRule, place: Plac
         values = rows.values.copy()
         values[gaps] = 0.0
         rows = replace(rows, values=values)
-    return Piece(rows, rows.labels, weights)
+    return Piece(rows, rows.labels, weights, zeroed=gaps.size)
 
 
 def _keep(

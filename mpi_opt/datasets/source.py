@@ -10,6 +10,8 @@ from typing import TypeAlias
 from mpi_opt.datasets.builtin import BUILTIN
 from mpi_opt.datasets.compressed import detect, starts_as_array
 from mpi_opt.datasets.idx import is_idx
+from mpi_opt.datasets.shardfile import is_hdf5
+from mpi_opt.datasets.synthetic_mark import named
 from mpi_opt.errors import DataError
 
 _SUFFIXES = ("", ".bz2", ".gz", ".xz")
@@ -37,15 +39,32 @@ class TableFiles:
     sizes: tuple[int, ...]
     compressed: bool
 
+    @property
+    def ranges(self) -> bool:
+        """Whether each process can read its own rows alone."""
+        return not self.compressed
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayFiles:
-    """A ``.npy`` or ``.npz`` file, and ``.npy`` files of its rows' labels and weights where there are any."""
+    """A ``.npy`` or ``.npz`` file, and ``.npy`` files of its rows' labels and weights where there are any.
+
+    ``ranges``: whether each process can read its own rows alone, those of ``.npy``; ``.npz`` is a zip archive.
+    """
 
     name: str
     features: Path
     labels: Path | None
     weights: Path | None
+    ranges: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFiles:
+    """Files that ``mpi-opt data convert`` wrote, rows counted through them in order."""
+
+    name: str
+    paths: tuple[Path, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +84,7 @@ class BuiltinSet:
     key: str
 
 
-Source: TypeAlias = TextFiles | TableFiles | ArrayFiles | IdxPair | BuiltinSet
+Source: TypeAlias = TextFiles | TableFiles | ArrayFiles | ShardFiles | IdxPair | BuiltinSet
 
 
 def search_paths(job_dir: Path | None = None) -> tuple[Path, ...]:
@@ -93,7 +112,8 @@ def resolve(words: str | Sequence[str], search: Sequence[Path]) -> Source:
         A file, glob (matches in the order of their names), bare name (``a9a`` also finds ``a9a.bz2``, ``a9a/a9a.xz``;
         ``a9a.t`` also ``a9a/a9a.t.gz``; ``mnist`` and ``mnist.t`` the IDX pairs in ``mnist/``), ``builtin:NAME``, or a
         list of files and globs. Files called ``.csv`` or ``.tsv`` (``.gz``, ``.bz2``, ``.xz``) are tables. One ``.npy``
-        or ``.npz`` file may be followed by a ``.npy`` file of labels and one of weights.
+        or ``.npz`` file may be followed by a ``.npy`` file of labels and one of weights. HDF5 files are what
+        ``mpi-opt data convert`` writes.
     search : sequence of Path
         Folders for relative words, as ``search_paths`` returns them.
 
@@ -113,6 +133,11 @@ def resolve(words: str | Sequence[str], search: Sequence[Path]) -> Source:
             raise DataError(f"data set {name!r} is not built in; allowed are {known}")
         return BuiltinSet(name, key)
     paths = [path for word in listed for path in _find(word, search)]
+    shards = [is_hdf5(path) for path in paths]
+    if any(shards):
+        if not all(shards):
+            raise DataError(f"data set {name!r}: {paths[shards.index(False)]} is no HDF5 file like the others")
+        return ShardFiles(name, tuple(paths))
     if any(map(_is_array, paths)):
         return _arrays(name, paths)
     if any(is_idx(path) for path in paths):
@@ -124,7 +149,7 @@ def resolve(words: str | Sequence[str], search: Sequence[Path]) -> Source:
     if any(tables) and not all(tables):
         raise DataError(f"data set {name!r}: {paths[tables.index(False)]} is no .csv or .tsv file like the others")
     kind = TableFiles if any(tables) else TextFiles
-    return kind(name, tuple(paths), tuple(path.stat().st_size for path in paths), any(compressed))
+    return kind(named(name, paths[0]), tuple(paths), tuple(path.stat().st_size for path in paths), any(compressed))
 
 
 def _is_array(path: Path) -> bool:
@@ -139,7 +164,7 @@ def _arrays(name: str, paths: list[Path]) -> ArrayFiles:
             "then perhaps a .npy file of labels, then perhaps a .npy file of weights"
         )
     labels, weights = (*paths[1:], None, None)[:2]
-    return ArrayFiles(name, paths[0], labels, weights)
+    return ArrayFiles(name, paths[0], labels, weights, starts_as_array(paths[0]))
 
 
 def _find(word: str, search: Sequence[Path]) -> list[Path]:

@@ -60,9 +60,9 @@ def csv_pieces(source: TableFiles, reading: Reading, part: int, parts: int) -> I
     for number, (path, size) in enumerate(zip(source.paths, source.sizes, strict=True)):
         first, last = max(low - before, 0), min(high - before, size)
         before += size
-        if part if source.compressed else first >= last:
+        if first >= last if source.ranges else part:
             continue
-        span = (0, None) if source.compressed else (first, last)
+        span = (first, last) if source.ranges else (0, None)
         with open_stream(path) as stream:
             for at, data in _whole_lines(stream, path, layout.begins[number], *span):
                 yield _parse(_Chunk(path, at, data, layout.delimiters[number]), layout, reading)

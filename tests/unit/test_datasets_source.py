@@ -122,7 +122,6 @@ def test_missing_names_every_place(tmp_path):
         (b"\x89HDF\r\n\x1a\nxx", "HDF5"),
         (b"PK\x03\x04abcd", "zip"),
         (b"\x28\xb5\x2f\xfdabcd", "Zstandard"),
-        (b"\x93NUMPY", "NumPy"),
     ],
 )
 def test_other_kinds_of_files_are_refused(tmp_path, content, what):
