@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from mpi_opt.commands import fetch, generate
+from mpi_opt.commands import check, convert, fetch, generate, info_data
 from mpi_opt.commands.arguments import Commands, add_group
 
-_GROUP: Sequence[Any] = (fetch, generate)
+_GROUP: Sequence[Any] = (check, convert, info_data, fetch, generate)
 """One file a subcommand: check, convert, info, fetch, generate."""
 
 

@@ -1,0 +1,83 @@
+"""Files of a job read by all its processes: one looks into them, each reads its own rows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from mpi_opt.datasets.libsvm import Rows
+from mpi_opt.datasets.shardfile import Contents, open_shards, recipe_of
+from mpi_opt.datasets.shardfile_read import Slice, check_alike, read_slice
+from mpi_opt.errors import DataError
+from mpi_opt.network.collectives import Collectives
+from mpi_opt.types import Indices
+
+
+class Share(NamedTuple):
+    """The rows of one process, and figures of the whole set that are the same on every process.
+
+    Attributes
+    ----------
+    mine : Slice
+        Columns as the source counted them.
+    numbers : ndarray of int64, shape (held,)
+        The rows' numbers in the set.
+    rows, features, nonzeros, index_base : int
+    divisor : float
+    recipe : str
+        How a synthetic set is called; empty for others.
+    notes : tuple of str
+        What converting them had to tell.
+    """
+
+    mine: Slice
+    numbers: Indices
+    rows: int
+    features: int
+    nonzeros: int
+    index_base: int
+    divisor: float
+    recipe: str
+    notes: tuple[str, ...]
+
+
+def read_share_of(paths: Sequence[Path], collectives: Collectives) -> Share:
+    """Read rows N*r//P to N*(r+1)//P on process r of P; called by all processes together.
+
+    Raises
+    ------
+    DataError
+        On every process: a file is damaged, or the files make no one set.
+    """
+    files: list[Contents] = []
+    error = None
+    if collectives.rank == 0:
+        try:
+            files = [open_shards(path) for path in paths]
+            check_alike(files)
+        except DataError as caught:
+            error = caught
+    collectives.check(error)
+    files = collectives.broadcast(files)
+    facts = [file.facts for file in files]
+    rows, base = sum(fact.rows for fact in facts), facts[0].index_base
+    begin, end = (rows * (collectives.rank + more) // collectives.size for more in (0, 1))
+    nothing = np.empty(0)
+    mine = Slice(nothing, Rows(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), nothing, nothing), None, None)
+    try:
+        mine = read_slice(files, begin, end, base)
+    except DataError as caught:
+        error = caught
+    collectives.check(error)
+    return Share(
+        mine,
+        np.arange(begin, end, dtype=np.int64),
+        rows,
+        max(fact.features for fact in facts),
+        sum(fact.nonzeros for fact in facts),
+        base,
+        facts[0].divisor,
+        recipe_of(facts[0]),
+        tuple(str(note) for fact in facts for note in fact.provenance.get("notes", ())),
+    )
