@@ -4,8 +4,8 @@ Set-up happens on all processes together. Whatever can fail on one process alone
 the error is everybody's and nobody waits.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,16 @@ from mpi_opt.compression.base import Codec, Compressor
 from mpi_opt.compression.blockwise import Blockwise
 from mpi_opt.compression.registry import make_compressor
 from mpi_opt.datasets.load import Loaded
-from mpi_opt.datasets.shard import Shard
+from mpi_opt.datasets.preparation import Preparation
+from mpi_opt.datasets.prepare import Rules, prepare
+from mpi_opt.datasets.weights import class_weights
 from mpi_opt.draws import Batches
 from mpi_opt.errors import JobError
 from mpi_opt.job import METHODS, Job, spec
 from mpi_opt.methods import make_algorithm, with_consensus_rate, with_finish
 from mpi_opt.network.collectives import Collectives
+from mpi_opt.objectives import make_objectives
 from mpi_opt.problems.base import Problem, SecondOrder
-from mpi_opt.problems.registry import make_problem
 from mpi_opt.run.timing import Phases, TimedCompressor, timed
 from mpi_opt.scaling.cost import NetworkProfile
 from mpi_opt.shards import load_shards
@@ -43,10 +45,18 @@ class Built:
         Graph and weights; ``None`` for methods that reduce over all nodes.
     compressor, codec : Compressor and Codec, or None
         Operator (untimed) and wire format of the neighbours' messages.
+    loaded : Loaded
+        The data, prepared.
+    preparation : Preparation
+        What was done to them.
+    class_weights : mapping of float to float, or None
+        Label in the file -> what the loss of its rows is multiplied by.
     problems, tests : sequence of Problem
         Training and test shards' problems, untimed; ``tests`` is ``None`` without a test set.
     timed : sequence of Problem
         The training problems that the algorithm sees.
+    validation : mapping, or None
+        How l2 was chosen, where the job asks for that: JSON values.
     phases : sequence of Phases
         Where the timed proxies count.
     notes : tuple of str
@@ -58,6 +68,8 @@ class Built:
     compressor: Compressor | None
     codec: Codec | None
     loaded: Loaded
+    preparation: Preparation
+    class_weights: Mapping[float, float] | None
     algorithm: Algorithm
     nodes: Sequence[Node]
     problems: Sequence[Problem]
@@ -66,6 +78,7 @@ class Built:
     phases: Sequence[Phases]
     l2: float
     notes: tuple[str, ...]
+    validation: Mapping[str, Any] | None = None
 
     @property
     def steps_per_epoch(self) -> float:
@@ -93,6 +106,10 @@ def build(
     nodes: int,
     local: Sequence[int],
     measure: Callable[[], NetworkProfile] | None = None,
+    *,
+    loaded: Loaded | None = None,
+    l2: float | None = None,
+    prepared: bool = True,
 ) -> Built:
     """Make the objects of ``job``; all processes call this.
 
@@ -107,6 +124,12 @@ def build(
         Nodes that this process carries.
     measure : callable, optional
         Measures the network where the job asks for a choice by its speed and does not give it.
+    loaded : Loaded, optional
+        Data already read, not prepared; by default those that the job names.
+    l2 : float, optional
+        Instead of the job's.
+    prepared : bool, optional
+        Whether features are prepared as the job says; without it they are taken as they are.
 
     Raises
     ------
@@ -115,31 +138,18 @@ def build(
     """
     name = job.algorithm.name
     mixing = make_mixing(_graph(job, nodes), job.graph.weights) if name in EXCHANGES else None
-    loaded = load_shards(job, collectives, nodes, local)
-    info = loaded.info
-    l2 = 1.0 / max(info.rows, 1) if job.problem.l2 == "1/N" else float(job.problem.l2)
-
-    def problem_of(shard: Shard, scale: float) -> SecondOrder:
-        return make_problem(
-            job.problem.loss,
-            shard.features,
-            shard.labels,
-            classes=info.classes,
-            l2=l2,
-            scale=scale,
-            intercept=job.data.intercept,
-        )
-
-    problems = [problem_of(shard, nodes / max(info.rows, 1)) for shard in loaded.train]
-    tests = None
-    if loaded.test is not None and loaded.test_info is not None:
-        rows = loaded.test_info.rows
-        tests = [problem_of(shard, nodes / max(rows, 1)) for shard in loaded.test]
-    # Methods of whole passes work on the mean over the shard; they weight by rows themselves.
-    means = [problem_of(shard, 1.0 / max(shard.rows.size, 1)) for shard in loaded.train] if name in NEWTON else problems
+    loaded = load_shards(job, collectives, nodes, local) if loaded is None else loaded
+    notes = list(loaded.warnings)
+    rules = Rules(job.prepare.columns, job.prepare.center, job.prepare.rows) if prepared else Rules()
+    loaded, preparation, told = prepare(rules, loaded, collectives)
+    notes.extend(told)
+    info, wanted = loaded.info, job.problem.class_weight
+    classes = None if wanted is None else class_weights(wanted, loaded.train, info, collectives)
+    if l2 is None:
+        l2 = 1.0 / max(info.rows, 1) if job.problem.l2 in ("1/N", None) else float(job.problem.l2)
+    problems, means, tests = make_objectives(job, loaded, classes, l2, nodes)
     dim = problems[0].dim
     phases = {node: Phases() for node in local}
-    notes = list(loaded.warnings)
     compressor = codec = None
     if mixing is not None:
         compressor = _compressor(job, dim)
@@ -163,6 +173,8 @@ def build(
         compressor=compressor,
         codec=codec,
         loaded=loaded,
+        preparation=preparation,
+        class_weights=classes,
         algorithm=algorithm,
         nodes=[
             Node(
@@ -182,6 +194,13 @@ def build(
         l2=l2,
         notes=tuple(notes),
     )
+
+
+def with_l2(built: Built, l2: float) -> Built:
+    """Return the same with another l2; features are shared."""
+    problems, means, tests = make_objectives(built.job, built.loaded, built.class_weights, l2, built.nodes[0].count)
+    seen = [timed(problem, phases) for problem, phases in zip(means, built.phases, strict=True)]
+    return replace(built, problems=problems, timed=seen, tests=tests, l2=l2)
 
 
 def _graph(job: Job, nodes: int) -> Any:

@@ -24,6 +24,7 @@ class Purpose(enum.IntEnum):
     EVALUATION = 6
     DATA = 7
     SYNTHETIC = 8
+    VALIDATION = 9
 
 
 class Key(NamedTuple):
