@@ -74,36 +74,44 @@ def fetch_card(card: Card, how: Fetching, watch: Watch) -> tuple[Path, ...]:
     Raises
     ------
     DataError
-        A file cannot be had, is not the card's, or cannot be written. Files before it are there.
+        A file cannot be had, is not the card's, or cannot be written. The others are there all the same.
     """
     if not card.files:
         watch.say(f"{card.name}: no file to fetch; name it {card.train.word!r}")
-    folder = how.to / card.name
     there: list[Path] = []
+    failed: list[DataError] = []
     for file in card.files:
-        final = folder / file.save
-        verdict = _present(final, file, how, watch)
-        if verdict is None:
-            _bring(final, card, file, how, watch)
-        there.append(final)
-        if how.decompress and file.packed:
-            there.append(_unpack(final, file, how, watch))
+        try:
+            there += _fetch_file(card, file, how, watch)
+        except DataError as error:  # the other files are worth having all the same
+            failed.append(error)
+    if failed:
+        raise DataError("\n".join(str(error) for error in failed))
     return tuple(there)
 
 
-def _present(final: Path, file: CardFile, how: Fetching, watch: Watch) -> Verdict | None:
-    """Return what was found of a file that is there already and may stay."""
+def _fetch_file(card: Card, file: CardFile, how: Fetching, watch: Watch) -> list[Path]:
+    final = how.to / card.name / file.save
+    if not _keep(final, file, how, watch):
+        _bring(final, card, file, how, watch)
+    if how.decompress and file.packed:
+        return [final, _unpack(final, file, how, watch)]
+    return [final]
+
+
+def _keep(final: Path, file: CardFile, how: Fetching, watch: Watch) -> bool:
+    """Return whether the file is there already and may stay."""
     if not os.path.lexists(final):
-        return None
+        return False
     if not final.is_file():
         raise DataError(f"{final}: is in the way, and is no file")
     verdict = verify(final, file, unpack=False)
     if not verdict.fault and (verdict.known or not how.overwrite):
         known = "have it" if verdict.known else f"have it; no sum is known, its sha256 is {verdict.stored.sha256}"
         watch.say(f"{final}: {known}")
-        return verdict
+        return True
     if how.overwrite:
-        return None
+        return False
     raise DataError(
         f"{final}: is there, but is not the card's file: {verdict.fault}. Move it away, or allow --overwrite"
     )
