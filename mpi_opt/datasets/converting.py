@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from mpi_opt.datasets.converting_pieces import Kind, paths_of, pieces_alone, pieces_together, read_together, recipe_in
-from mpi_opt.datasets.libsvm import Rows, Seen
+from mpi_opt.datasets.holding import check_keys
 from mpi_opt.datasets.pieces import Piece
+from mpi_opt.datasets.rows import Rows, Seen
 from mpi_opt.datasets.shardfile import Facts, Layout
 from mpi_opt.datasets.shardfile_collect import Collector
 from mpi_opt.datasets.source import Source, TableFiles, resolve
 from mpi_opt.datasets.spec import Reading
+from mpi_opt.datasets.tablelayout import look
 from mpi_opt.errors import DataError, JobError, MpiOptError
 from mpi_opt.network.collectives import Collectives
 
@@ -85,6 +87,7 @@ def convert(
     if collectives.rank == 0:
         try:
             source = resolve(list(words), search)
+            check_keys(source, reading)
             _check_target(wanted, source)
         except MpiOptError as caught:
             error = caught
@@ -116,7 +119,7 @@ class _Work:
         self._source, self._reading, self._wanted = source, reading, wanted
         self._collector: Collector | None = None
         self._kind = Kind()
-        self._seen, self._dropped = Seen(), 0
+        self._seen, self._columns = Seen(), 0
         self.error: Exception | None = None
 
     def try_add(self, kind: Kind, pieces: Iterable[Piece]) -> Exception | None:
@@ -142,7 +145,8 @@ class _Work:
             self._collector = Collector(
                 wanted.path, self._source.name, wanted.layout, single=wanted.single, divisor=kind.divisor
             )
-        self._dropped += piece.dropped
+        self._seen += Seen(dropped=piece.dropped, zeroed=piece.zeroed)
+        self._columns = max(self._columns, piece.columns)
         if isinstance(piece.features, Rows):
             self._seen += piece.features.seen
         self._collector.add(piece)
@@ -163,8 +167,9 @@ class _Work:
                 raise DataError(f"{path}: changed while it was read; convert it again when it stays as it is")
         from mpi_opt import __version__
 
-        seen = Seen(self._seen.qids, self._seen.dropped + self._dropped, self._seen.zeroed, self._seen.zero_index)
-        notes = seen.notes(self._source.name)
+        notes = self._seen.notes(self._source.name)
+        if isinstance(self._source, TableFiles):
+            notes = (look(self._source, self._reading).note(self._source.name), *notes)
         reading = self._reading
         provenance = {
             "sources": [{name: entry[name] for name in ("file", "bytes", "sha256")} for entry in before],
@@ -180,7 +185,7 @@ class _Work:
         }
         base = 0 if self._kind.index_base is None and self._seen.zero_index else self._kind.index_base
         facts, nbytes = self._collector.finish(
-            base, self._kind.features, self._wanted.features, provenance, self._kind.told_base
+            base, max(self._kind.features, self._columns), self._wanted.features, provenance, self._kind.told_base
         )
         return Converted(facts, nbytes, (*notes, *_advice(facts, self._wanted)))
 

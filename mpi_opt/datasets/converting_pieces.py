@@ -11,8 +11,8 @@ import numpy.typing as npt
 from mpi_opt.datasets.arrays import array_pieces
 from mpi_opt.datasets.builtin import read_builtin
 from mpi_opt.datasets.idx import WHITE, read_images
-from mpi_opt.datasets.libsvm import Rows, Seen, join_rows
 from mpi_opt.datasets.pieces import Piece
+from mpi_opt.datasets.rows import Rows, Seen, join_rows
 from mpi_opt.datasets.shardfile import Contents, open_shards, recipe_of
 from mpi_opt.datasets.shardfile_read import check_alike, pieces_of, read_slice
 from mpi_opt.datasets.source import ArrayFiles, BuiltinSet, IdxPair, ShardFiles, Source, TableFiles, TextFiles
@@ -115,7 +115,7 @@ def pieces_alone(source: Source, reading: Reading) -> tuple[Kind, Iterator[Piece
 
 def read_together(source: Source) -> bool:
     """Return whether all processes take part in reading a source."""
-    return isinstance(source, TextFiles) or (isinstance(source, TableFiles) and not source.compressed)
+    return isinstance(source, TextFiles) or (isinstance(source, TableFiles) and source.ranges)
 
 
 def _of_shards(files: Sequence[Contents]) -> Iterator[Piece]:
@@ -214,7 +214,8 @@ def _joined(pieces: list[Piece]) -> Piece:
         weights = np.concatenate([piece.weights for piece in pieces if piece.weights is not None])
     features = np.concatenate([np.asarray(piece.features) for piece in pieces])
     labels = np.concatenate([piece.labels for piece in pieces])
-    return Piece(features, labels, weights, sum(piece.dropped for piece in pieces))
+    dropped, zeroed = (sum(getattr(piece, what) for piece in pieces) for what in ("dropped", "zeroed"))
+    return Piece(features, labels, weights, dropped, zeroed)
 
 
 def _to_first(piece: Piece, collectives: Collectives) -> list[Piece]:
@@ -224,7 +225,7 @@ def _to_first(piece: Piece, collectives: Collectives) -> list[Piece]:
     sparse = isinstance(piece.features, Rows)
     seen = piece.features.seen if isinstance(piece.features, Rows) else Seen()
     width = 0 if isinstance(piece.features, Rows) else piece.features.shape[1]
-    heads = collectives.gather((sparse, width, piece.weights is not None, piece.dropped, seen))
+    heads = collectives.gather((sparse, width, piece.weights is not None, piece.dropped, piece.zeroed, seen))
     nothing = np.empty(0)
     if isinstance(piece.features, Rows):
         rows = piece.features
@@ -238,14 +239,14 @@ def _to_first(piece: Piece, collectives: Collectives) -> list[Piece]:
     return [_received(head, *parts) for head, *parts in zip(heads, *came, strict=True)]
 
 
-def _received(head: tuple[bool, int, bool, int, Seen], *arrays: npt.NDArray[Any]) -> Piece:
-    sparse, width, weighted, dropped, seen = head
+def _received(head: tuple[bool, int, bool, int, int, Seen], *arrays: npt.NDArray[Any]) -> Piece:
+    sparse, width, weighted, dropped, zeroed, seen = head
     lengths, indices, values, labels, weights = arrays
     if sparse:
         features: Any = Rows(np.append(0, np.cumsum(lengths)), indices, values, labels, seen)
     else:
         features = values.reshape(labels.size, width)
-    return Piece(features, labels, weights if weighted else None, dropped)
+    return Piece(features, labels, weights if weighted else None, dropped, zeroed)
 
 
 _NO_ROWS = Rows(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0), np.empty(0))

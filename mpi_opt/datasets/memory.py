@@ -55,14 +55,20 @@ def check_room(train: Holding, columns: int, outputs: int, wanted: int | None, c
         f"{VECTORS} vectors of a model of {columns} features{classes} take {needed / 2**30:.0f} GiB, and a machine of "
         f"this run has {memory / 2**30:.0f}; allowed: at most {int(memory // (8 * VECTORS * outputs))} features"
     )
-    if train.sparse is None or (wanted is not None and wanted > train.features):
+    at = np.empty(0, dtype=np.int64)
+    if train.sparse is not None:
+        index = train.features - 1 + train.index_base
+        at = np.flatnonzero(train.sparse.indices == index)[:1]
+    if not any(collectives.gather(at.size)) or (wanted is not None and wanted > train.features):
         asked = "" if wanted is None else f"data.features = {wanted}: "
         raise DataError(f"{train.name}: {asked}{what}")
-    index = train.features - 1 + train.index_base
-    at = np.flatnonzero(train.sparse.indices == index)[:1]
+    assert train.sparse is not None
     # One entry at most: its row is the first one that ends behind it.
     rows = train.numbers[np.searchsorted(train.sparse.indptr[1:], at, side="right")]
-    row = min(int(first) for found in collectives.gather(rows.tolist()) for first in found)
+    holders = [int(first) for found in collectives.gather(rows.tolist()) for first in found]
+    if not holders:  # a converted file or an array says how many features it has, whether they occur or not
+        raise DataError(f"{train.name}: {what}")
+    row = min(holders)
     raise DataError(
         f"{train.name}: row {row + 1} has the index {index}, the largest; {what}; correct {index}: in that row if it "
         "is no feature (data.features cannot make them fewer)"

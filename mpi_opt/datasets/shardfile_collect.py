@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mpi_opt.datasets import shardfile
-from mpi_opt.datasets.libsvm import Rows
 from mpi_opt.datasets.pieces import Piece
+from mpi_opt.datasets.rows import Rows
 from mpi_opt.datasets.shardfile import MOST_LABELS, Facts, Layout
 from mpi_opt.datasets.shardfile_spool import PIECE, Spool, Values
 from mpi_opt.datasets.shardfile_write import write_shards, writing

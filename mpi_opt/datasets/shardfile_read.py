@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mpi_opt.datasets.libsvm import Rows
+from mpi_opt.datasets.rows import Rows
 from mpi_opt.datasets.shardfile import Contents, Place
 from mpi_opt.errors import DataError
 from mpi_opt.types import Indices, Vector

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mpi_opt.datasets.libsvm import Rows
+from mpi_opt.datasets.rows import Rows
 from mpi_opt.datasets.shardfile import Contents, open_shards, recipe_of
 from mpi_opt.datasets.shardfile_read import Slice, check_alike, read_slice
 from mpi_opt.errors import DataError
