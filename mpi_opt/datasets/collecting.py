@@ -35,6 +35,8 @@ class Collected(NamedTuple):
         Of features, of the whole set.
     seen : Seen
         What this process has passed over.
+    names : tuple of str or None
+        Of the columns of features, in a table with a header; the same on every process.
     notes : tuple of str
         The same on every process.
     """
@@ -46,6 +48,7 @@ class Collected(NamedTuple):
     numbers: Indices
     columns: int
     seen: Seen
+    names: tuple[str, ...] | None
     notes: tuple[str, ...]
 
 
@@ -65,18 +68,19 @@ def collect(source: TableFiles | ArrayFiles, reading: Reading, reads: bool, coll
     DataError
         On every process: the first by rank that ``csv_pieces`` or ``array_pieces`` raises.
     """
-    mine, note, error = _Read(), "", None
+    mine, layout, error = _Read(), None, None
     part, parts = (collectives.rank, collectives.size) if source.ranges else (0, 1)
     try:
         if source.ranges or reads:
             mine.take(source, reading, part, parts)
         if collectives.rank == 0 and isinstance(source, TableFiles):
-            note = look(source, reading).note(source.name)
+            layout = look(source, reading)
     except DataError as caught:
         error = caught
     collectives.check(error)
+    layout = collectives.broadcast(layout)
     # a share without rows has not seen what the set is like
-    seen = collectives.gather((mine.columns, mine.sparse, mine.weighted, mine.labels.size, note))
+    seen = collectives.gather((mine.columns, mine.sparse, mine.weighted, mine.labels.size))
     columns, sparse, weighted = max(entry[:3] for entry in seen)
     first = sum(entry[3] for entry in seen[: collectives.rank]) if source.ranges else 0
     labels = mine.labels.finish()
@@ -88,7 +92,8 @@ def collect(source: TableFiles | ArrayFiles, reading: Reading, reads: bool, coll
         np.arange(first, first + labels.size, dtype=np.int64),
         columns,
         mine.seen,
-        (seen[0][4],) if seen[0][4] else (),
+        None if layout is None else layout.feature_names,
+        () if layout is None else (layout.note(source.name),),
     )
 
 

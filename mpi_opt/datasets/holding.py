@@ -52,6 +52,8 @@ class Holding:
         What the loss of each row held is multiplied by; ``None`` on all processes where the set has no weights.
     notes : tuple of str
         What a user should know about the reading, the same on every process (rows dropped, fields skipped).
+    names : tuple of str or None
+        Of the features, the same on every process; ``None`` where the set does not tell.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Holding:
     index_base: int
     weights: Vector | None = None
     notes: tuple[str, ...] = ()
+    names: tuple[str, ...] | None = None
 
     def without_rows(self) -> "Holding":
         """Return the figures alone, so that the rows read need not be kept beside the rows dealt."""
@@ -108,7 +111,7 @@ def hold(words: str | Sequence[str], search: Sequence[Path], reading: Reading, c
             error = caught
     collectives.check(error)
     source = collectives.broadcast(source)
-    _check_keys(source, reading)
+    check_keys(source, reading)
     if isinstance(source, ShardFiles):
         return _hold_shards(source, collectives)
     # with the base still open, the parser must let index 0 pass
@@ -180,10 +183,11 @@ def _collected(name: str, read: Collected) -> Holding:
         0,
         read.weights,
         read.notes,
+        read.names,
     )
 
 
-def _check_keys(source: Source, reading: Reading) -> None:
+def check_keys(source: Source, reading: Reading) -> None:
     """Refuse keys that say something of tables and arrays for any other set."""
     if isinstance(source, TableFiles | ArrayFiles):
         return

@@ -158,6 +158,14 @@ def _check_fits(test: Holding, columns: int, train: Holding) -> None:
             f"{test.name}: goes up to column {test.features - 1 + test.index_base} ({test.features} features), but the "
             f"train set {train.name} has {columns} features; data.features sets more for sets of text"
         )
+    if test.names is not None and train.names is not None and test.names != train.names:
+        column, (found, wanted) = next(
+            (k, pair) for k, pair in enumerate(zip(test.names, train.names, strict=True)) if pair[0] != pair[1]
+        )
+        raise DataError(
+            f"{test.name}: feature {column} (counted from 0) is called {found!r}, but {wanted!r} in the train set "
+            f"{train.name}; allowed are the same columns in the same order"
+        )
 
 
 def _partition(

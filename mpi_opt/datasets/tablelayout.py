@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -47,7 +47,7 @@ class Layout:
         The column of the label.
     weight : int or None
         The column of the weights.
-    words : mapping of str to float, or None
+    words : dict of str to float, or None
         Labels that are words -> their numbers.
     """
 
@@ -57,12 +57,19 @@ class Layout:
     names: tuple[str, ...] | None
     label: int
     weight: int | None
-    words: Mapping[str, float] | None
+    words: dict[str, float] | None
 
     @property
     def features(self) -> int:
         """Number of columns that are neither label nor weight."""
         return self.width - 1 - (self.weight is not None)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the columns that are neither label nor weight."""
+        if self.names is None:
+            return None
+        return tuple(name for column, name in enumerate(self.names) if column not in (self.label, self.weight))
 
     def called(self, column: int) -> str:
         """Return what errors call a column."""
