@@ -50,6 +50,36 @@ def test_every_folder_of_modules_is_a_package(wheel):
     assert {f"{folder}/__init__.py" for folder in folders} <= wheel
 
 
+def test_wheel_holds_the_cards_and_no_data(built, wheel):
+    (path,) = built.glob("*.whl")
+    cards = {path.name: path.read_text() for path in (ROOT / "data").glob("*.md")}
+    cards = {name: text for name, text in cards.items() if text.startswith("+++\n")}
+    with zipfile.ZipFile(path) as archive:
+        inside = {name.rpartition("/")[2]: archive.read(name).decode() for name in wheel if "/cards/" in name}
+    assert inside == cards
+    assert {name for name in wheel if not name.endswith((".py", ".typed")) and ".dist-info/" not in name} == {
+        f"mpi_opt/cards/{name}" for name in cards
+    }
+
+
+def test_cards_are_known_by_name_where_they_are_installed(built, tmp_path):
+    (path,) = built.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "mpi_opt", "data", "fetch", "--list"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "\na9a: " in f"\n{done.stdout}"
+    assert "\n  no file: 'builtin:digits'" in done.stdout
+
+
 def test_wheel_brings_the_command_and_the_licence(built):
     (path,) = built.glob("*.whl")
     with zipfile.ZipFile(path) as archive:
