@@ -8,6 +8,7 @@
 | 4 | the launch or MPI is wrong |
 | 5 | the run diverged |
 | 6 | a rank failed |
+| 75 | the run was asked to stop and can be resumed |
 """
 
 from typing import ClassVar
@@ -52,3 +53,4 @@ class RankFailedError(MpiOptError):
 
 
 EXIT_DONE = 0
+EXIT_PAUSED = 75

@@ -16,6 +16,7 @@ from mpi_opt.metrics.joined import join
 from mpi_opt.metrics.recorder import Recorder
 from mpi_opt.model import save_model
 from mpi_opt.network.collectives import Collectives
+from mpi_opt.resuming import Kept
 from mpi_opt.run.folder import clear_folder
 from mpi_opt.run.plan import Outcome
 
@@ -24,21 +25,28 @@ HELD_FILES = 16
 
 
 def open_recorders(
-    built: Built, folder: Path, collectives: Collectives, library: str, command: Sequence[str], stack: ExitStack
+    built: Built,
+    folder: Path,
+    collectives: Collectives,
+    library: str,
+    command: Sequence[str],
+    stack: ExitStack,
+    kept: Kept | None = None,
 ) -> list[Recorder]:
     """Open one metrics file for each local node, on ``stack``; all processes agree that it worked.
 
     Raises
     ------
     MpiOptError
-        A file cannot be made; on every process. What the start left in the folder is gone then.
+        A file cannot be made; on every process. What the start left in the folder is gone then, what a resumed run
+        found there is not.
     """
     started = collectives.broadcast(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
     job, recorders, error = built.job, [], None
     try:
-        for node in built.nodes:
+        for k, node in enumerate(built.nodes):
             i = node.index
-            attributes = run_attributes(
+            new = run_attributes(
                 job=to_toml(job),
                 name=job.name,
                 seed=job.seed,
@@ -56,9 +64,10 @@ def open_recorders(
             average = i == 0 and built.averages
             recorder = Recorder(
                 path,
-                attributes=attributes,
+                attributes=new if kept is None else kept.attributes[k],
                 dim=built.problems[0].dim,
                 average=average,
+                earlier=None if kept is None else kept.earlier[k],
                 **_sizes(len(built.nodes)),
             )
             recorders.append(stack.enter_context(recorder))
@@ -66,10 +75,10 @@ def open_recorders(
         error = failed
     if any(collectives.gather(error is not None)):
         # The run did not start: what was made for it must not bar the next attempt as "an unfinished run".
-        for recorder in recorders:
+        for recorder in recorders if kept is None else ():
             recorder.discard()
         collectives.check(None)  # nobody has a file open in the folder
-        if collectives.rank == 0:
+        if collectives.rank == 0 and kept is None:
             clear_folder(folder)
     collectives.check(error)
     return recorders
@@ -116,6 +125,9 @@ def _write_model(built: Built, outcome: Outcome, folder: Path, library: str) -> 
         intercept=job.data.intercept,
         index_base=info.index_base,
         l2=built.l2,
+        preparation=built.preparation,
+        class_weights=built.class_weights,
+        validation=built.validation,
         job=to_toml(job),
         provenance={
             "data": info.name,

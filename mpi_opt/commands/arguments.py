@@ -65,13 +65,14 @@ def folder(text: str) -> Path:
 def add_job(parser: argparse.ArgumentParser) -> None:
     """Add JOB and ``--set``."""
     parser.add_argument("job", metavar="JOB", type=Path, help="the job file (TOML)")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="override a key of the job, e.g. algorithm.sync_every=10; an empty value removes it; may be repeated",
+    add_set(
+        parser, "override a key of the job, e.g. algorithm.sync_every=10; an empty value removes it; may be repeated"
     )
+
+
+def add_set(parser: argparse.ArgumentParser, about: str) -> None:
+    """Add ``--set``."""
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=about)
 
 
 def add_group(commands: Commands, name: str, about: str) -> Any:

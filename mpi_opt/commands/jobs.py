@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mpi_opt import launch
-from mpi_opt.commands.arguments import Commands, add_job, count, folder, quiet_pipes
+from mpi_opt.commands.arguments import Commands, add_job, add_set, count, folder, quiet_pipes
 from mpi_opt.errors import EXIT_DONE, JobError
 
 if TYPE_CHECKING:
-    from mpi_opt.execute import Orders
+    from mpi_opt.training import Orders
 
 
 def add_to(commands: Commands) -> None:
@@ -25,6 +25,20 @@ def add_to(commands: Commands) -> None:
     _add_nodes(simulate)
     _add_out(simulate)
     simulate.set_defaults(handler=_simulate)
+
+    resume = commands.add_parser(
+        "resume", help="go on with a run that was stopped or killed: mpiexec -n 8 mpi-opt resume RUN"
+    )
+    resume.add_argument("run", metavar="RUN", type=folder, help="the run's folder")
+    add_set(resume, "override a key of the tables stop, metrics or checkpoint, e.g. stop.steps=500; may be repeated")
+    resume.add_argument(
+        "--allow-repartition",
+        action="store_true",
+        help="on another number of ranks, begin anew from the mean of the old nodes' models, in a folder of its own",
+    )
+    resume.add_argument("--out", type=folder, metavar="DIR", help="that folder (default: RUN-on-N)")
+    _add_progress(resume)
+    resume.set_defaults(handler=_resume)
 
     plan = commands.add_parser("plan", help="say what a job needs on N nodes: shards, memory, graph, bytes a round")
     add_job(plan)
@@ -66,8 +80,16 @@ def _simulate(options: argparse.Namespace, command: Sequence[str]) -> int:
     return simulate_job(job, _orders(options, command), nodes=options.nodes)
 
 
+def _resume(options: argparse.Namespace, command: Sequence[str]) -> int:
+    from mpi_opt.execute import resume_job
+    from mpi_opt.training import Orders
+
+    orders = Orders(out=options.out, progress=options.progress, command=command)
+    return resume_job(options.run, orders, options.set, repartition=options.allow_repartition)
+
+
 def _orders(options: argparse.Namespace, command: Sequence[str]) -> "Orders":
-    from mpi_opt.execute import Orders
+    from mpi_opt.training import Orders
 
     return Orders(out=options.out, overwrite=options.overwrite, progress=options.progress, command=command)
 
@@ -102,6 +124,10 @@ def _add_nodes(parser: argparse.ArgumentParser) -> None:
 def _add_out(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=folder, metavar="DIR", help="the run's folder (default: runs/NAME)")
     parser.add_argument("--overwrite", action="store_true", help="replace a finished run in that folder")
+    _add_progress(parser)
+
+
+def _add_progress(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--progress",
         choices=("auto", "bar", "lines", "none"),

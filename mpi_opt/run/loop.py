@@ -6,6 +6,7 @@ It serves ``mpi-opt run`` over MPI (one local node), ``simulate`` in lockstep (a
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class Run:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.states = [plan.algorithm.init(problem, plan.x0) for problem in plan.problems]
-        self.t = 0
+        self.t = plan.begin
         self.syncs = [0] * len(plan.nodes)
         self.fired = [0] * len(plan.nodes)
         self.clock = 0.0
@@ -56,6 +57,9 @@ class Run:
         """Take steps until a rule, the method or a wish to pause ends the run."""
         plan = self.plan
         if plan.resumed is None:
+            if plan.begin:
+                self.states = [replace(state, t=plan.begin) for state in self.states]
+                plan.network.give([()] * len(self.states))  # an overlapped exchange of before is none any more
             verdict = self._evaluate()
         else:
             restore(self, plan.resumed)

@@ -70,6 +70,8 @@ class Plan:
         Where checkpoints go; ``None`` writes none, also where the run is asked to pause.
     resumed : sequence of mapping, or None
         What a checkpoint holds of each local node, to go on from.
+    begin : int
+        Steps that ``x0`` has behind it: schedules and counts go on from there.
     signals : Signals or None
         Asks the run to pause.
     deadline : float or None
@@ -94,6 +96,7 @@ class Plan:
     inspect: Callable[[int, Sequence[Any]], None] | None = None
     checkpoints: Checkpoints | None = None
     resumed: Sequence[Mapping[str, Any]] | None = None
+    begin: int = 0
     signals: Signals | None = None
     deadline: float | None = None
 

@@ -285,8 +285,16 @@ def test_keys_of_whole_passes_have_a_meaning_for_their_takers_alone(key: str, ta
             assert message == f"algorithm.{word}: has no meaning for {name}; taken by {takers}"
 
 
-def test_checkpoint_is_refused() -> None:
-    assert "not in this release" in refused("checkpoint.minutes=10")
+def test_checkpoints_are_written_every_ten_minutes_unless_told() -> None:
+    assert load_job(SMALL).checkpoint == jobkeys.Checkpoint(minutes=10.0, every=None, keep=2)
+    job = load_job(SMALL, ["checkpoint.minutes=never", "checkpoint.every=50", "checkpoint.keep=1"])
+    assert (job.checkpoint.minutes, job.checkpoint.every, job.checkpoint.keep) == ("never", 50, 1)
+    assert load_job(to_toml(job)) == job
+
+
+def test_the_end_of_a_slurm_job_is_no_rule_by_itself() -> None:
+    assert load_job(SMALL, ["stop.seconds=slurm", "stop.steps=3"]).stop.seconds == "slurm"
+    assert "at least one of" in refused("stop={seconds='slurm'}")
 
 
 # --- bad values -------------------------------------------------------------------------------------------------------
@@ -395,6 +403,7 @@ BAD = [
     ("stop.rounds=0", "stop.rounds"),
     ("stop.epochs=0", "stop.epochs"),
     ("stop.seconds=true", "stop.seconds"),
+    ("stop.seconds=pbs", "stop.seconds"),
     ("stop.megabytes=-1", "stop.megabytes"),
     ("stop.gradient_norm=0", "stop.gradient_norm"),
     ("stop.objective=-inf", "stop.objective"),
@@ -405,6 +414,10 @@ BAD = [
     ("metrics.nodes=some", "metrics.nodes"),
     ("network.reductions=fast", "network.reductions"),
     ("network.check=1", "network.check"),
+    ("checkpoint.minutes=0", "checkpoint.minutes"),
+    ("checkpoint.minutes=often", "checkpoint.minutes"),
+    ("checkpoint.every=0", "checkpoint.every"),
+    ("checkpoint.keep=0", "checkpoint.keep"),
 ]
 
 

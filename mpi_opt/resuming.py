@@ -1,0 +1,235 @@
+"""Where a run is gone on from: its last whole checkpoint, and its metrics up to there.
+
+On as many nodes as before, a resumed run ends as if it had never been interrupted, to the last bit. On another number
+it begins anew from the mean of the nodes' models, in a folder of its own (`mean_model`).
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpi_opt.errors import DataError, JobError, LaunchError
+from mpi_opt.metrics import schema
+from mpi_opt.metrics.layout import Earlier
+from mpi_opt.metrics.rank_file import read_rank
+from mpi_opt.network.collectives import Collectives
+from mpi_opt.run.checkpoint import Manifest, found, read_manifest, read_node
+from mpi_opt.types import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is known of a run before anything is read: from its folder alone.
+
+    Attributes
+    ----------
+    folder : Path
+        The run's.
+    job : str
+        The resolved job, TOML text.
+    nodes : int or None
+        n; ``None`` where not even a metrics file was made.
+    lockstep : bool
+        Whether it ran on virtual nodes.
+    finished : bool
+        Whether it has a model.
+    steps : tuple of int
+        Steps of its checkpoints, the newest first; whole or not.
+    """
+
+    folder: Path
+    job: str
+    nodes: int | None
+    lockstep: bool
+    finished: bool
+    steps: tuple[int, ...]
+
+
+def look(folder: Path) -> Past:
+    """Look into a run's folder.
+
+    Raises
+    ------
+    JobError
+        There is no run.
+    DataError
+        A metrics file is damaged.
+    """
+    place = folder / "job.toml"
+    try:
+        job = place.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no text"
+        raise JobError(
+            f"{folder} holds no run: {place.name}: {reason}; allowed: a folder that a run has made"
+        ) from None
+    first = folder / "metrics" / "rank_00000.h5"
+    attributes: Mapping[str, Any] = read_rank(first, models=False).attributes if first.exists() else {}
+    return Past(
+        folder=folder.absolute(),
+        job=job,
+        nodes=attributes.get("nodes"),
+        lockstep=attributes.get("mpi_library") == "lockstep",
+        finished=(folder / "model.h5").exists(),
+        steps=tuple(int(path.name.removeprefix("step_")) for path in found(folder / "checkpoints")),
+    )
+
+
+_CHANGEABLE = ("stop", "metrics", "checkpoint")
+
+
+def changed(settings: Sequence[str]) -> Sequence[str]:
+    """Return overrides of a resumed job's keys, if they may be changed.
+
+    Raises
+    ------
+    JobError
+        One of them would make it another run.
+    """
+    for setting in settings:
+        if setting.partition("=")[0].partition(".")[0] not in _CHANGEABLE:
+            allowed = ", ".join(f"{table}.*" for table in _CHANGEABLE)
+            raise JobError(f"--set {setting}: would make it another run; allowed on resuming: {allowed}")
+    return settings
+
+
+def check_size(past: Past, size: int) -> None:
+    """Refuse another number of ranks than the run had.
+
+    Raises
+    ------
+    LaunchError
+        Names both numbers and the ways out.
+    """
+    if past.lockstep and size == 1:
+        return
+    place = os.path.relpath(past.folder)
+    if past.lockstep:
+        raise LaunchError(
+            f"{place} was simulated on {past.nodes} virtual nodes: resume it in one process (mpi-opt resume {place}), "
+            "or begin anew from its mean model with --allow-repartition"
+        )
+    if past.nodes not in (None, size):
+        raise LaunchError(
+            f"{place} ran on {past.nodes} ranks, this is {size}: mpiexec -n {past.nodes} mpi-opt resume {place}, or "
+            "begin anew on other ranks from its mean model with --allow-repartition"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A checkpoint as read. Sequences have one entry for each local node.
+
+    Attributes
+    ----------
+    step : int
+        Steps completed.
+    pieces : sequence of mapping
+        What `run.snapshot.take` returned.
+    earlier : sequence of Earlier
+        The metrics' rows up to there.
+    attributes : sequence of mapping
+        The metrics files' own, as the recorder takes them.
+    notes : tuple of str
+        Checkpoints passed over, and why.
+    """
+
+    step: int
+    pieces: Sequence[Mapping[str, Any]]
+    earlier: Sequence[Earlier]
+    attributes: Sequence[Mapping[str, str | int | float]]
+    notes: tuple[str, ...]
+
+
+def read_kept(folder: Path, local: Sequence[int], nodes: int, collectives: Collectives) -> Kept | None:
+    """Return the newest checkpoint that is whole on all processes; ``None`` where none was ever written.
+
+    Raises
+    ------
+    DataError
+        None of them is whole, or the metrics do not reach up to it: says of each what is wrong; on every process.
+    """
+
+    def read(manifest: Manifest) -> list[Mapping[str, Any]]:
+        if manifest.nodes != nodes:
+            raise DataError(f"{manifest.path}: of {manifest.nodes} nodes, the run has {nodes}")
+        return [read_node(manifest, node) for node in local]
+
+    manifest, pieces, notes = _newest(folder, collectives, read)
+    if manifest is None:
+        return None
+    earlier, attributes, error = [], [], None
+    try:
+        for node, piece in zip(local, pieces, strict=True):
+            rows, facts = _metrics(folder / "metrics" / f"rank_{node:05d}.h5", *piece["recorded"])
+            earlier.append(rows)
+            attributes.append(facts)
+    except DataError as caught:
+        error = caught
+    collectives.check(error)
+    return Kept(manifest.step, pieces, earlier, attributes, notes)
+
+
+def mean_model(
+    folder: Path, model: Callable[[Any], Vector], collectives: Collectives
+) -> tuple[int, Vector, tuple[str, ...]] | None:
+    """Return the steps of the newest whole checkpoint, the mean of its nodes' models, and notes as `Kept` has them.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's.
+    model : callable
+        ``Algorithm.model``.
+    collectives : Collectives
+        The first process reads for all.
+    """
+
+    def read(manifest: Manifest) -> Vector:
+        total = np.zeros(0)
+        for node in range(manifest.nodes if collectives.rank == 0 else 0):
+            values = model(read_node(manifest, node)["state"])
+            total = values.copy() if node == 0 else total + values
+        return total / manifest.nodes
+
+    manifest, mean, notes = _newest(folder, collectives, read)
+    return None if manifest is None else (manifest.step, collectives.broadcast(mean), notes)
+
+
+def _newest(folder: Path, collectives: Collectives, read: Callable[[Manifest], Any]) -> Any:
+    """Return manifest and content of the newest checkpoint that every process can read, and why not newer ones."""
+    paths = collectives.broadcast(found(folder / "checkpoints"))
+    notes: list[str] = []
+    for path in paths:
+        manifest, content, error = None, None, None
+        try:
+            manifest = read_manifest(path)
+            content = read(manifest)
+        except DataError as caught:
+            error = str(caught)
+        wrong = [text for text in collectives.gather(error) if text]
+        if not wrong:
+            return manifest, content, tuple(notes)
+        notes.append(f"checkpoint {path.name} is passed over: {wrong[0]}")
+    if notes:
+        error_ = DataError(f"{folder}: no checkpoint is whole: " + "; ".join(notes))
+        error_.everywhere = True
+        raise error_
+    return None, None, ()
+
+
+def _metrics(path: Path, rows: int, syncs: int) -> tuple[Earlier, Mapping[str, str | int | float]]:
+    """Return the first rows of a metrics file, and its attributes."""
+    old = read_rank(path, models=False)
+    for name, wanted, held in (("rows", rows, old.series), ("synchronisations", syncs, old.syncs)):
+        if len(held["step"]) < wanted:
+            raise DataError(f"{path}: has {len(held['step'])} {name}, the checkpoint needs {wanted}")
+    earlier = Earlier(
+        {column.name: old.series[column.name][:rows] for column in schema.SERIES if column.name in old.series},
+        {column.name: old.syncs[column.name][:syncs] for column in schema.SYNCS if column.name in old.syncs},
+    )
+    return earlier, {name: old.attributes[name] for name in schema.ATTRIBUTES}
