@@ -79,11 +79,18 @@ def _write(recipe: "Recipe", out: Path) -> None:
     """Write the set and tell what it turned out to be."""
     from mpi_opt.datasets.synthetic import blocks, mark
     from mpi_opt.datasets.synthetic_figures import Figures, stride
-    from mpi_opt.datasets.synthetic_text import write_text
 
     print(mark(recipe), flush=True)
+    if out.suffix == ".h5":
+        from mpi_opt.datasets.synthetic_shards import write_shard_file
+
+        written = write_shard_file(out, recipe, blocks(recipe))
+    else:
+        from mpi_opt.datasets.synthetic_text import write_text
+
+        written = write_text(out, mark(recipe), blocks(recipe))
     figures = None
-    for block in write_text(out, mark(recipe), blocks(recipe)):
+    for block in written:
         if figures is None:
             figures = Figures(stride(recipe.rows, block), classes=recipe.settings.get("task") != "regression")
         figures.add(block)

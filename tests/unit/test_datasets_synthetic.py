@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from mpi_opt import cli
 from mpi_opt.build import build
+from mpi_opt.datasets.load import DataSpec, load
 from mpi_opt.datasets.source import resolve
 from mpi_opt.datasets.synthetic import blocks, mark
 from mpi_opt.datasets.synthetic_covtype import BASE, Covtype, read_base
@@ -20,6 +21,7 @@ from mpi_opt.datasets.synthetic_epsilon import Epsilon
 from mpi_opt.datasets.synthetic_figures import Figures, spectrum
 from mpi_opt.datasets.synthetic_linear import Linear
 from mpi_opt.datasets.synthetic_rcv1 import Rcv1
+from mpi_opt.datasets.synthetic_shards import write_shard_file
 from mpi_opt.datasets.synthetic_text import write_text
 from mpi_opt.errors import DataError, JobError
 from mpi_opt.job import load_job
@@ -290,6 +292,35 @@ def test_results_say_what_a_stand_in_is(tmp_path):
     assert resolve("train.txt.gz", [tmp_path]).name == "train.txt.gz (synthetic: epsilon-sim)"
     out.rename(tmp_path / "epsilon-sim.gz")
     assert resolve("epsilon-sim", [tmp_path]).name == "epsilon-sim"
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_a_shard_file_holds_the_same_rows_as_text(kind, tmp_path):
+    recipe = SMALL[kind]
+    list(write_text(tmp_path / "set", mark(recipe), blocks(recipe)))
+    list(write_shard_file(tmp_path / "set.h5", recipe, blocks(recipe)))
+    first = (tmp_path / "set.h5").read_bytes()
+    list(write_shard_file(tmp_path / "set.h5", recipe, blocks(recipe)))
+    assert (tmp_path / "set.h5").read_bytes() == first
+    kind = {"softmax": "classes", "regression": "real"}.get(recipe.settings.get("task"), "binary")
+    texts, shards = (
+        load(DataSpec(train=word, label_kind=kind, features=recipe.features, search=(tmp_path,)), Solo(), 3, range(3))
+        for word in ("set", "set.h5")
+    )
+    assert shards.info.name == f"set.h5 (synthetic: {recipe.name})"
+    assert (shards.info.rows, shards.info.features) == (recipe.rows, recipe.features)
+    assert (shards.info.index_base, shards.info.nonzeros) == (1, texts.info.nonzeros)
+    for ours, theirs in zip(shards.train, texts.train, strict=True):
+        dense = ours.features.toarray() if shards.info.sparse else ours.features
+        np.testing.assert_array_equal(dense, theirs.features.toarray())
+        np.testing.assert_array_equal(ours.labels, theirs.labels)
+
+
+def test_the_command_writes_shard_files(tmp_path, capsys):
+    out = tmp_path / "made.h5"
+    assert generate("linear", "--rows", 100, "--features", 4, "--out", out) == 0
+    assert f"written to {out}, {out.stat().st_size} bytes" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["made.h5"]
 
 
 def test_the_file_is_called_as_the_kind_by_default(tmp_path, monkeypatch):
