@@ -9,7 +9,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from mpi_opt import launch
-from mpi_opt.commands.arguments import Commands, count, folder
+from mpi_opt.commands.arguments import Commands, count, folder, quiet_pipes
 from mpi_opt.errors import EXIT_DONE, DataError, JobError
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def add_to(commands: Commands) -> None:
 
 def _fetch(options: argparse.Namespace, _command: Sequence[str]) -> int:
     launch.check_alone("data fetch", os.environ)
+    quiet_pipes()
     from mpi_opt.datasets.cards import load_card, shipped_cards
 
     words = list(dict.fromkeys(options.cards))

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 from urllib.request import OpenerDirector, Request
 
-from mpi_opt import __version__
 from mpi_opt.datasets.part import Part, State
-from mpi_opt.datasets.web import RefusedError, asked_wait, opener, validator
+from mpi_opt.datasets.web import RefusedError, asked_wait, opener, printable, validator
 
 CHUNK = 1 << 18
 PROGRESS = 1 << 20
@@ -136,7 +135,7 @@ def _attempt(
     have = part.size if state is not None and state.address == address and (state.validator or checked) else 0
     if state is not None and have and have == state.total:
         return True  # ended between the last byte and the check
-    headers = {"User-Agent": f"mpi-opt/{__version__}", "Accept-Encoding": "identity"}
+    headers = {"User-Agent": "mpi-opt", "Accept-Encoding": "identity"}
     if have:
         headers["Range"] = f"bytes={have}-"
         if state is not None and state.validator:
@@ -157,8 +156,10 @@ def _attempt(
             part.restart(None)
             raise _PassingError("there is nothing behind what was kept; it is dropped") from error
         if error.code >= 500 or error.code in _PASSING:
-            raise _PassingError(f"HTTP {error.code} {error.reason}", asked_wait(error.headers, LONGEST_WAIT)) from error
-        raise RefusedError(f"HTTP {error.code} {error.reason}") from error
+            raise _PassingError(
+                f"HTTP {error.code} {printable(error.reason)}", asked_wait(error.headers, LONGEST_WAIT)
+            ) from error
+        raise RefusedError(f"HTTP {error.code} {printable(error.reason)}") from error
     except urllib.error.URLError as error:
         if isinstance(error.reason, ssl.SSLCertVerificationError) or "unknown url type" in str(error.reason):
             raise RefusedError(str(error.reason)) from error
@@ -185,7 +186,7 @@ def _begin(response: Any, address: str, part: Part, have: int) -> _Begun:
             raise _PassingError("the answer does not go on where the file broke off; it is taken from the start")
         return _Begun(True, None if match[3] == "*" else int(match[3]))
     if response.status != 200:
-        raise RefusedError(f"HTTP {response.status} {response.reason}")
+        raise RefusedError(f"HTTP {response.status} {printable(response.reason)}")
     length = told.get("Content-Length", "")
     total = int(length) if length.isdecimal() else None
     part.restart(State(address, version, total))
@@ -233,4 +234,4 @@ def _words(error: object) -> str:
         return "no answer in time"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return f"{type(error).__name__}: {error}"
+    return printable(f"{type(error).__name__}: {error}")

@@ -102,9 +102,11 @@ def stored_sums(path: Path) -> Sums:
 
 
 def _kind_fault(path: Path, packed: str) -> str:
-    """Return what betrays a page about an error that came in the place of the file."""
+    """Return what betrays that something else came in the place of the file: nothing, or a page about an error."""
     with path.open("rb") as file:
         head = file.read(64).lstrip().lower()
+    if not head:
+        return "is empty"
     if head.startswith((b"<!doctype", b"<html", b"<?xml")):
         return "is a web page"
     wanted = PACKED.get(packed)

@@ -56,6 +56,11 @@ def validator(headers: Message) -> str:
     return tag if tag.startswith('"') else headers.get("Last-Modified", "")
 
 
+def printable(text: object) -> str:
+    """Return a server's words without what a terminal would take as orders."""
+    return "".join(sign if sign.isprintable() else "?" for sign in str(text))
+
+
 def asked_wait(headers: Message, longest: float) -> float:
     """Return the seconds that the server asks to be left alone for, at most ``longest``."""
     text = headers.get("Retry-After", "")

@@ -26,7 +26,8 @@ class Files:
     A fault is a status (500), ``("cut", n)``: n bytes of the body and the connection is closed, ``("drip", n, pause)``:
     the same, but then silence for ``pause`` seconds, ``("slow", pause)``: a byte each pause, ``("sleep", pause)``:
     silence before the answer, ``("go", address)``: a redirect, ``"plain"``: Range ignored, ``"shifted"``: another range
-    than asked for, ``"unsized"``: no length, ``"good"``.
+    than asked for, ``"unsized"``: no length, ``"chunked"`` and ``("chopped", n)``: in chunks, the latter
+    without their end, ``"good"``.
     """
 
     served: dict[str, bytes] = field(default_factory=dict)
@@ -84,7 +85,9 @@ class _Handler(BaseHTTPRequestHandler):
             first -= 1 if kind == "shifted" else 0
             headers["Content-Range"] = f"bytes {first}-{len(body) - 1}/{len(body)}"
             status = 206
-        if kind != "unsized":
+        if kind in ("chunked", "chopped"):
+            headers["Transfer-Encoding"] = "chunked"
+        elif kind != "unsized":
             headers["Content-Length"] = str(len(body) - first)
         self._head(answered, status, headers)
         last = first + fault[1] if kind in ("cut", "drip") else len(body)
@@ -93,6 +96,13 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(answered, body[at : at + 1])
                 if files.stop.wait(fault[1]):
                     return None
+        if kind in ("chunked", "chopped"):
+            last = fault[1] if kind == "chopped" else len(body)
+            for at in range(first, last, 65536):
+                piece = body[at : min(at + 65536, last)]
+                self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            self.wfile.write(b"0\r\n\r\n" if kind == "chunked" else b"ffff\r\nabc")
+            return None
         self._send(answered, body[first:last])
         if kind == "drip":
             files.stop.wait(fault[2])

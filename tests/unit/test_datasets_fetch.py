@@ -165,6 +165,14 @@ def test_a_cut_answer_is_gone_on_with(server, tmp_path):
     assert sum(asked.sent for asked in server.log) == len(BODY)
 
 
+def test_chunks_and_their_missing_end(server, tmp_path):
+    server.validators = False
+    server.faults["/set/x"] = [("chopped", 1_000_000), "chunked"]
+    watch = fetch(card(server), tmp_path)
+    assert (tmp_path / "set/x").read_bytes() == BODY
+    assert "IncompleteRead" in watch.lines[0]
+
+
 def test_an_answer_cut_each_time_is_given_up(server, tmp_path):
     server.faults["/set/x"] = [("cut", 10)] * 9
     with pytest.raises(DataError, match=r"the answer ended after 30 of 3000000 bytes; given up after 3 attempts"):
@@ -293,6 +301,9 @@ def test_a_page_is_no_file(server, tmp_path, save):
     server.served["/set/x"] = b"\n<!DOCTYPE html><p>We have moved"
     with pytest.raises(DataError, match="is a web page"):
         fetch(card(server, save=save), tmp_path)
+    server.served["/set/x"] = b""
+    with pytest.raises(DataError, match="is empty"):
+        fetch(card(server, save=save), tmp_path)
     server.served["/set/x"] = b"1 3:1\n"
     if save == "y.gz":
         with pytest.raises(DataError, match="is no packed file, not gzip"):
@@ -324,6 +335,12 @@ def test_decompress(server, tmp_path):
     assert names(tmp_path) == ["x", "x.bz2"]
     fetch(what, tmp_path, decompress=True, overwrite=True)
     assert (tmp_path / "set/x").read_bytes() == b"1 1:1\n"
+
+
+def test_words_of_a_server_give_the_terminal_no_orders():
+    from mpi_opt.datasets.web import printable
+
+    assert printable("Not \x1b[2JFound\r\n") == "Not ?[2JFound??"
 
 
 def test_redirects(server, tmp_path):
