@@ -12,6 +12,7 @@ from mpi_opt.datasets.memory import check_room
 from mpi_opt.datasets.partition import Partition, by_label, contiguous, dirichlet, equal_cuts, hold_out, shuffled
 from mpi_opt.datasets.shard import DataInfo, Shard
 from mpi_opt.datasets.spec import DataSpec, Reading
+from mpi_opt.datasets.survey import remarks, survey
 from mpi_opt.datasets.weights import check_weights, read_weights
 from mpi_opt.errors import DataError, LaunchError
 from mpi_opt.network.collectives import Collectives
@@ -104,7 +105,8 @@ def load(spec: DataSpec, collectives: Collectives, nodes: int, local: Sequence[i
         test = deal(other, known, columns, contiguous(other.rows, nodes), owners, local, collectives)
         test_info = _info(other, other.rows, columns, other.nonzeros, mapping)
     notes = (*train.notes, *(() if other is None else other.notes))
-    return Loaded(shards, test, info, test_info, (*notes, *_warnings(shards, local, mapping, nodes, collectives)))
+    spread = remarks(survey(shards, local, columns, collectives), mapping, in_file_order=spec.partition == "contiguous")
+    return Loaded(shards, test, info, test_info, (*notes, *spread))
 
 
 def _owners(collectives: Collectives, nodes: int, local: Sequence[int]) -> Indices:
@@ -200,29 +202,3 @@ def _nonzeros(train: Holding, shards: tuple[Shard, ...], count: int, collectives
 
 def _info(holding: Holding, rows: int, columns: int, nonzeros: int, mapping: Mapping[float, float] | None) -> DataInfo:
     return DataInfo(holding.name, rows, columns, nonzeros, mapping, holding.index_base, holding.sparse is not None)
-
-
-def _warnings(
-    shards: tuple[Shard, ...],
-    local: Sequence[int],
-    mapping: Mapping[float, float] | None,
-    nodes: int,
-    collectives: Collectives,
-) -> tuple[str, ...]:
-    """Return remarks on empty shards and on shards of one class, the same on every process."""
-    empty = [node for node, shard in zip(local, shards, strict=True) if shard.labels.size == 0]
-    alone = []
-    if mapping is not None and len(mapping) > 1:
-        alone = [
-            node
-            for node, shard in zip(local, shards, strict=True)
-            if shard.labels.size and bool((shard.labels == shard.labels[0]).all())
-        ]
-    seen = collectives.gather((empty, alone))
-    said = []
-    for which, what in enumerate(("no rows", "rows of one class only")):
-        found = sorted(node for entry in seen for node in entry[which])
-        if found:
-            named = ", ".join(str(node) for node in found[:8]) + (", ..." if len(found) > 8 else "")
-            said.append(f"{len(found)} of {nodes} nodes hold {what}: {named}")
-    return tuple(said)
