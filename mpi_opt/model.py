@@ -20,6 +20,7 @@ import numpy as np
 from mpi_opt.datasets.preparation import Preparation
 from mpi_opt.errors import DataError, DivergedError
 from mpi_opt.metrics.files import image, replace_file
+from mpi_opt.metrics.heaps import sound_heaps
 from mpi_opt.metrics.seal import check_seal, sealed
 from mpi_opt.modelfields import (
     ARRAYS,
@@ -196,6 +197,8 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     has_seal = check_seal(path)
+    if not has_seal and not sound_heaps(path):
+        raise DataError(f"{path}: damaged: a heap of texts in it does not end where it says")
     try:
         with _open(path) as file:
             arrays, fields, digest = _read(file, path)

@@ -12,6 +12,8 @@ from mpi_opt.problems.losses import Logistic, Softmax
 from mpi_opt.problems.rows import as_matrix
 from mpi_opt.types import Features, Indices, Vector
 
+_NEGATIVE = np.full(1, -1.0)
+
 
 def margins(model: Model, features: Features) -> Vector:
     """Return ``w.x + b`` of every row and column; for regression that is the prediction.
@@ -35,7 +37,7 @@ def margins(model: Model, features: Features) -> Vector:
     return z
 
 
-def decide(model: Model, z: Vector) -> Indices:
+def decide(z: Vector) -> Indices:
     """Return the class of every row, int64, numbered as in ``model.order``.
 
     Two classes: the first for z > 0, as LIBLINEAR and scikit-learn have it. Several: the largest margin, the first of
@@ -68,9 +70,9 @@ def probabilities(model: Model, z: Vector) -> Vector:
     if model.loss == "softmax":
         return Softmax().probabilities(z)
     # The slope for the label -1 is 1 / (1 + exp(-z)), safe from overflow.
-    yes = Logistic().slope(z, np.float64(-1.0))
+    yes = Logistic().slope(z, _NEGATIVE)
     if z.ndim == 1:
-        return np.stack([yes, Logistic().slope(-z, np.float64(-1.0))])
+        return np.stack([yes, Logistic().slope(-z, _NEGATIVE)])
     total = np.add.reduce(yes, axis=0)
     # Where all underflow, 1 / (1 + exp(-z)) is exp(z).
     return np.where(total > 0.0, yes / np.where(total > 0.0, total, 1.0), Softmax().probabilities(z))

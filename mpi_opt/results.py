@@ -10,7 +10,7 @@ import numpy as np
 
 from mpi_opt.build import Built
 from mpi_opt.errors import MpiOptError
-from mpi_opt.job import to_toml
+from mpi_opt.job import Job, to_toml
 from mpi_opt.metrics.attributes import run_attributes
 from mpi_opt.metrics.joined import join
 from mpi_opt.metrics.recorder import Recorder
@@ -112,6 +112,12 @@ def conclude(built: Built, outcome: Outcome, folder: Path, library: str) -> Exce
     return failures[0] if failures else None
 
 
+def _base_of_text(job: Job) -> int:
+    """Return what text is counted from for a model of a dense set, whose columns have no numbers of their own."""
+    base = job.data.index_base
+    return 1 if base is None or base == "auto" else base
+
+
 def _write_model(built: Built, outcome: Outcome, folder: Path, library: str) -> None:
     if outcome.diverged:
         return
@@ -123,7 +129,7 @@ def _write_model(built: Built, outcome: Outcome, folder: Path, library: str) -> 
         labels=info.labels,
         features=info.features,
         intercept=job.data.intercept,
-        index_base=info.index_base,
+        index_base=info.index_base if info.sparse else _base_of_text(job),
         l2=built.l2,
         preparation=built.preparation,
         class_weights=built.class_weights,

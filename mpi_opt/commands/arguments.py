@@ -62,6 +62,14 @@ def folder(text: str) -> Path:
     return Path(text)
 
 
+def column(text: str) -> str | int:
+    """Return the column of a table: its number where the text is one, else its name; for argparse."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
 def add_job(parser: argparse.ArgumentParser) -> None:
     """Add JOB and ``--set``."""
     parser.add_argument("job", metavar="JOB", type=Path, help="the job file (TOML)")

@@ -1,0 +1,72 @@
+"""``predict``: what a model says of each row of a set; alone or under mpiexec."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from mpi_opt.commands.arguments import Commands, column, processes, quiet_pipes
+from mpi_opt.errors import EXIT_DONE
+
+
+def add_to(commands: Commands) -> None:
+    """Add the subcommand."""
+    parser = commands.add_parser(
+        "predict", help="predict with a model, one line a row, in the rows' order; also under mpiexec"
+    )
+    add_model_and_data(parser)
+    parser.add_argument(
+        "--what",
+        choices=("label", "probability", "score"),
+        default="label",
+        help="a label or value for each row; probabilities of all classes; or margins (default: label)",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where predictions go (default: standard output)")
+    parser.set_defaults(handler=_predict)
+
+
+def add_model_and_data(parser: argparse.ArgumentParser) -> None:
+    """Add MODEL, DATA and how data are read for a model."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="the model file, runs/NAME/model.h5")
+    parser.add_argument("data", metavar="DATA", nargs="+", help="a data set as in a job: files, globs, builtin:NAME")
+    parser.add_argument(
+        "--extra-features",
+        choices=("refuse", "ignore"),
+        default="refuse",
+        help="what to do with columns that the model does not have (default: refuse)",
+    )
+    parser.add_argument(
+        "--index-base",
+        type=int,
+        choices=(0, 1),
+        help="what the first column of LIBSVM text is called (default: as the model was trained)",
+    )
+    parser.add_argument(
+        "--label",
+        type=column,
+        metavar="COL",
+        help="label column of a table: name, or number from 0 (default: the job's)",
+    )
+
+
+def _predict(options: argparse.Namespace, _command: Sequence[str]) -> int:
+    import sys
+
+    import threadpoolctl
+
+    together = processes()
+    from mpi_opt.datasets.source import search_paths
+    from mpi_opt.predicting import open_model, reading_of, score
+    from mpi_opt.predictions import check_what, write_predictions
+
+    if together.size == 1:
+        quiet_pipes()
+    with threadpoolctl.threadpool_limits(1):  # the same bits, however many cores there are
+        model = open_model(options.model, together)
+        check_what(model, options.what)
+        reading = reading_of(model, options.index_base, options.label)
+        found = score(model, options.data, search_paths(), reading, options.extra_features, together)
+        if together.rank == 0:
+            for note in found.notes:
+                sys.stderr.write(f"mpi-opt: note: {note}\n")
+        write_predictions(model, found, options.what, options.out, together)
+    return EXIT_DONE

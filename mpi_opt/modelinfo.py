@@ -1,0 +1,75 @@
+"""What a model file says of itself, for people and for programs."""
+
+from typing import Any
+
+import numpy as np
+
+from mpi_opt.model import Model
+
+_SHOWN = 12
+
+
+def facts(model: Model) -> dict[str, Any]:
+    """Return all that a model carries but its numbers, as JSON's values.
+
+    ``labels`` and ``class_weights`` are lists of pairs: JSON's mappings have keys of text.
+    """
+    prepared = model.preparation
+    return {
+        "loss": model.loss,
+        "labels": _pairs(model.labels),
+        "features": model.features,
+        "intercept": model.intercept,
+        "columns": model.columns,
+        "weights": int(model.weights.size),
+        "nonzero_weights": int(np.count_nonzero(model.weights)),
+        "weight_norm": float(np.linalg.norm(model.matrix[: model.features])),
+        "intercepts": model.matrix[-1].tolist() if model.intercept else None,
+        "index_base": model.index_base,
+        "l2": model.l2,
+        "preparation": {
+            "columns": prepared.columns,
+            "shifted": prepared.shift is not None,
+            "scaled": prepared.factor is not None,
+            "rows": prepared.rows,
+        },
+        "class_weights": _pairs(model.class_weights),
+        "validation": None if model.validation is None else dict(model.validation),
+        "provenance": dict(model.provenance),
+        "job": model.job,
+        "sha256": model.sha256,
+    }
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """Return what ``facts`` found as lines to read; the job is left to JSON."""
+    labels, prepared = found["labels"], found["preparation"]
+    shown = {
+        "loss": found["loss"],
+        "labels": "none (regression)" if labels is None else _listed([f"{label:g}" for label, _ in labels]),
+        "features": f"{found['features']}, the first called {found['index_base']} in text",
+        "weights": f"{found['weights']}, {found['nonzero_weights']} of them not 0, in {found['columns']} column(s); "
+        f"norm {found['weight_norm']:.6g}",
+        "intercept": "none" if found["intercepts"] is None else _listed([f"{b:.6g}" for b in found["intercepts"]]),
+        "l2": f"{found['l2']:.6g}",
+        "columns": f"{prepared['columns']}{', shifted' if prepared['shifted'] else ''}",
+        "rows": "as they are" if prepared["rows"] == "none" else f"divided by their {prepared['rows']} norm",
+        "class weights": "none"
+        if found["class_weights"] is None
+        else _listed([f"{label:g}: {weight:.6g}" for label, weight in found["class_weights"]]),
+        "validation": "none"
+        if found["validation"] is None
+        else _listed([f"{key} = {value}" for key, value in found["validation"].items()]),
+        **found["provenance"],
+        "sha256": found["sha256"],
+    }
+    width = max(map(len, shown))
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in shown.items())
+
+
+def _pairs(mapping: Any) -> list[list[float]] | None:
+    return None if mapping is None else [[key, value] for key, value in mapping.items()]
+
+
+def _listed(words: list[str]) -> str:
+    return ", ".join(words[:_SHOWN]) + (f", ... ({len(words)})" if len(words) > _SHOWN else "")

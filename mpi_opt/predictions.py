@@ -1,0 +1,147 @@
+"""Predictions as text, one line a row in the set's order, whatever the number of processes.
+
+With ``what`` = "probability", and "score" of several classes, a first line ``labels ...`` says what the numbers are of.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Literal, TypeAlias
+
+import numpy as np
+
+from mpi_opt.errors import JobError
+from mpi_opt.model import Model
+from mpi_opt.network.collectives import Collectives
+from mpi_opt.predicting import Scored
+from mpi_opt.predictor import decide, probabilities
+from mpi_opt.types import Vector
+
+What: TypeAlias = Literal["label", "probability", "score"]
+
+_PIECE = 1 << 16
+"""Numbers that are made text and sent to the writer at a time."""
+
+
+def write_predictions(model: Model, found: Scored, what: What, out: Path | None, collectives: Collectives) -> None:
+    """Write one line for each row of the set, in its order; called by all processes together.
+
+    Rank 0 writes, and is sent a bounded piece of text at a time. A file takes its name when it is whole.
+
+    Parameters
+    ----------
+    model : Model
+    found : Scored
+    what : {"label", "probability", "score"}
+    out : Path or None
+        A file, or standard output.
+    collectives : Collectives
+
+    Raises
+    ------
+    JobError
+        On every process: the file cannot be written, or the model gives no probabilities.
+    """
+    lines = _lines(model, found.margins, what)
+    step = max(1, _PIECE // (len(model.order) + 1))
+    held = collectives.gather(found.labels.size)
+    with _output(out, collectives) as sink:
+        _put(sink, _header(model, what), collectives)
+        for process, rows in enumerate(held):
+            for begin in range(0, rows, step):
+                mine = lines(begin, begin + step) if process == collectives.rank else b""
+                nothing = np.empty(0, dtype=np.uint8)
+                pieces = [np.frombuffer(mine, dtype=np.uint8), *[nothing] * (collectives.size - 1)]
+                _put(sink, collectives.all_to_all(pieces)[process].tobytes(), collectives)
+
+
+def check_what(model: Model, what: What) -> None:
+    """Refuse what the model cannot give, before anything is read.
+
+    Raises
+    ------
+    JobError
+        Probabilities of a loss that has none.
+    """
+    if what == "probability":
+        probabilities(model, np.zeros(0) if model.columns == 1 else np.zeros((model.columns, 0)))
+
+
+def _header(model: Model, what: What) -> bytes:
+    """Return the first line of text: labels in the order of the numbers behind them, where there are several."""
+    if what == "probability" or (what == "score" and model.columns > 1):
+        return " ".join(["labels", *map(number_text, model.order)]).encode() + b"\n"
+    return b""
+
+
+def number_text(number: float) -> str:
+    """Return the shortest text that reads back as the same number; a whole one without a point."""
+    return f"{number:.0f}" if number == round(number) and abs(number) < 2**53 else repr(float(number))
+
+
+def _lines(model: Model, z: Vector, what: What) -> Callable[[int, int], bytes]:
+    """Return the map from a range of rows to their lines."""
+    labels = np.array([number_text(label) for label in model.order], dtype=object)
+
+    def numbers(begin: int, end: int) -> bytes:
+        return "".join([f"{value!r}\n" for value in z[begin:end].tolist()]).encode()
+
+    def labels_only(begin: int, end: int) -> bytes:
+        return "".join([f"{text}\n" for text in labels[decide(z[..., begin:end])]]).encode()
+
+    def with_numbers(begin: int, end: int) -> bytes:
+        part = z[..., begin:end]
+        table = probabilities(model, part) if what == "probability" else part
+        rows = zip(labels[decide(part)], table.T.tolist(), strict=True)
+        return "".join([f"{text} {' '.join(map(repr, row))}\n" for text, row in rows]).encode()
+
+    if not model.order or (what == "score" and model.columns == 1):
+        return numbers
+    return labels_only if what == "label" else with_numbers
+
+
+def _put(sink: BinaryIO | None, text: bytes, collectives: Collectives) -> None:
+    """Write on rank 0, which has the sink; what goes wrong there is everybody's."""
+    error = None
+    if sink is not None:
+        try:
+            sink.write(text)
+        except OSError as failed:
+            error = JobError(f"cannot write predictions: {failed.strerror}")
+    collectives.check(error)
+
+
+@contextmanager
+def _output(out: Path | None, collectives: Collectives) -> Iterator[BinaryIO | None]:
+    """Hand rank 0 what to write to, others ``None``; a file that is not finished leaves nothing behind."""
+    if out is None:
+        sys.stdout.flush()
+        yield sys.stdout.buffer if collectives.rank == 0 else None
+        if collectives.rank == 0:
+            sys.stdout.flush()
+        return
+    fresh = out.with_name(f".{out.name}.{os.getpid()}.new")
+    sink, error = None, None
+    try:
+        if collectives.rank == 0:
+            try:
+                sink = fresh.open("wb")
+                if out.is_dir():
+                    error = JobError(f"cannot write {out}: is a folder; name a file")
+            except OSError as failed:
+                error = JobError(f"cannot write {out}: {failed.strerror}")
+        collectives.check(error)
+        yield sink
+        if sink is not None:
+            try:
+                sink.close()
+                os.replace(fresh, out)
+            except OSError as failed:
+                error = JobError(f"cannot write {out}: {failed.strerror}")
+        collectives.check(error)
+    finally:
+        if sink is not None:
+            sink.close()
+            fresh.unlink(missing_ok=True)
