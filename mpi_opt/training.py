@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from mpi_opt.algorithms.registry import NEWTON
-from mpi_opt.build import Built, build
+from mpi_opt.build import Built
 from mpi_opt.errors import EXIT_DONE, EXIT_PAUSED, DivergedError, JobError, MpiOptError
 from mpi_opt.job import Job, to_toml
 from mpi_opt.jobtime import end_of_job
@@ -32,7 +32,9 @@ from mpi_opt.run.signals import Signals
 from mpi_opt.run.stop import StopRules
 from mpi_opt.run.summary import lines, totals
 from mpi_opt.scaling.cost import NetworkProfile
+from mpi_opt.tuning import keep, prepare_run
 from mpi_opt.types import Vector
+from mpi_opt.validation import Course
 
 _CLOCKED_STEPS = 100
 """Most steps between two looks at the clock, and at signals."""
@@ -78,6 +80,8 @@ class World:
         Measures the network.
     library : str
         What carries the messages.
+    guard : callable
+        Given a folder and seconds of silence, returns a context in which the other processes are watched.
     notes : sequence of str
         What a person should know of it.
     """
@@ -88,6 +92,7 @@ class World:
     connect: Callable[[Built], Network]
     measure: Callable[[], NetworkProfile] | None
     library: str
+    guard: Callable[[Path, float], AbstractContextManager[object]]
     notes: Sequence[str] = ()
 
 
@@ -110,12 +115,19 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
     out, collectives = Path("runs") / job.name if orders.out is None else orders.out, world.collectives
     refuse_held(out, collectives, overwrite=orders.overwrite)
     with threadpoolctl.threadpool_limits(1), ExitStack() as stack:
+        if job.network.watchdog != "off":
+            stack.enter_context(world.guard(out.absolute() / ".alive", job.network.watchdog))
         # One BLAS thread a node: ranks share a host's cores, and the bits must not depend on their number.
-        built = build(job, collectives, world.nodes, world.local, world.measure)
+        earlier = None if past is None else past.folder
+        built, trial = prepare_run(job, collectives, world.nodes, world.local, world.measure, earlier)
         begin = _begin(built, world, past, anew)
         folder = open_folder(out, collectives, overwrite=orders.overwrite) if begin.kept is None else out.absolute()
         rules = StopRules(**msgspec.structs.asdict(job.stop) | {"seconds": _seconds(job)})
         shown = _open_log(built, folder, world, orders, rules, stack, begin)
+        if trial is not None:
+            built = trial.settle(built, Course(collectives, world.connect, rules, _control_every(job), shown.say))
+        if begin.kept is None:
+            keep(built, folder, collectives)
         recorders = open_recorders(built, folder, collectives, world.library, orders.command, stack, begin.kept)
         network = world.connect(built)
         signals = stack.enter_context(Signals())

@@ -1,9 +1,7 @@
 """k-fold cross-validation over l2, before a run: the job's own method, fold by fold, from the largest l2 down."""
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +9,8 @@ import numpy as np
 from mpi_opt.build import Built, build, with_l2
 from mpi_opt.datasets.folds import without_fold
 from mpi_opt.datasets.load import Loaded
-from mpi_opt.errors import DataError, DivergedError
+from mpi_opt.errors import DivergedError
 from mpi_opt.metrics.evaluate import Evaluator
-from mpi_opt.metrics.files import replace_file
 from mpi_opt.network.base import Network
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.run.loop import run
@@ -22,8 +19,6 @@ from mpi_opt.run.progress import size
 from mpi_opt.run.stop import StopRules
 from mpi_opt.run.summary import totals
 from mpi_opt.types import Indices, Vector
-
-_FILE = "validation.json"
 
 
 class Course(NamedTuple):
@@ -133,31 +128,6 @@ def choose(table: Sequence[Mapping[str, Any]], what: str, rule: str) -> int:
         return best
     folds = len(table[best]["losses"])
     return int(np.flatnonzero(means <= means[best] + table[best][f"{what}_sd"] / np.sqrt(folds))[0])
-
-
-def keep(record: Mapping[str, Any], folder: Path) -> None:
-    """Write what was found into a result folder, for a run that is resumed; by one process."""
-    replace_file(folder / _FILE, json.dumps(record, indent=1).encode())
-
-
-def kept(folder: Path, collectives: Collectives) -> Mapping[str, Any] | None:
-    """Return what `keep` wrote, ``None`` where it did not come to that; called by all processes together.
-
-    Raises
-    ------
-    DataError
-        On every process: the file is damaged.
-    """
-    record, error, place = None, None, folder / _FILE
-    if collectives.rank == 0 and place.exists():
-        try:
-            record = json.loads(place.read_bytes())
-            float(record["chosen"])
-        except (OSError, ValueError, KeyError, TypeError) as failed:
-            error = DataError(f"{place}: cannot be read ({failed}): take it away, and l2 is chosen again")
-    collectives.check(error)
-    found: Mapping[str, Any] | None = collectives.broadcast(record)
-    return found
 
 
 def _fold(built: Built, part: Loaded, fold: int, course: Course) -> list[_Trained]:
