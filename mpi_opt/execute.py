@@ -4,19 +4,21 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from mpi_opt import launch
 from mpi_opt.algorithms.registry import EXCHANGES
 from mpi_opt.build import Built
-from mpi_opt.errors import EXIT_DONE, JobError, MpiOptError
+from mpi_opt.errors import EXIT_DONE, JobError, MpiOptError, RankFailedError
 from mpi_opt.info import Place, warnings
 from mpi_opt.job import Job, load_job, to_toml
 from mpi_opt.network.base import Network
 from mpi_opt.network.collectives import Collectives, Solo
 from mpi_opt.results import HELD_FILES
 from mpi_opt.resuming import changed, check_size, look
+from mpi_opt.run.watchdog import Watchdog
 from mpi_opt.scaling.cost import NetworkProfile
 from mpi_opt.training import Orders, World, train
 
@@ -89,11 +91,19 @@ def _over_mpi(job: Job) -> World:
     collectives = launch.start_mpi(os.environ)
     from mpi_opt.network import mpi
 
-    comm = mpi.world()
+    comm, where = mpi.world(), collectives.where
 
     def connect(built: Built) -> Network:
         mine = built.neighbours()[comm.rank]
-        return mpi.MpiNetwork(comm, mine, built.codec, ordered=job.network.reductions == "ordered")
+        ordered = job.network.reductions == "ordered"
+        return mpi.MpiNetwork(comm, mine, built.codec, ordered=ordered, where=where)
+
+    def end(text: str) -> None:
+        sys.stderr.write(f"mpi-opt: error: {text}\n")
+        mpi.abort(RankFailedError.exit_code)
+
+    def guard(folder: Path, seconds: float) -> Watchdog:
+        return Watchdog(folder, comm.rank, comm.size, where, seconds, end)
 
     return World(
         collectives=collectives,
@@ -102,6 +112,7 @@ def _over_mpi(job: Job) -> World:
         connect=connect,
         measure=lambda: NetworkProfile(*mpi.probe_world()),
         library=mpi.library(),
+        guard=guard,
         notes=[
             *_alone(job, comm.size),
             *warnings(collectives.gather(Place(socket.gethostname(), launch.own_cores(), 1))),
@@ -120,6 +131,7 @@ def _virtual(nodes: int) -> World:
         connect=lambda built: Lockstep(built.neighbours(), built.codec),
         measure=None,
         library="lockstep",
+        guard=lambda *_: nullcontext(),
     )
 
 

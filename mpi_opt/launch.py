@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mpi_opt.errors import LaunchError
 
 if TYPE_CHECKING:
-    from mpi_opt.network.collectives import Collectives
+    from mpi_opt.network.processes import Processes
 
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "PMI_SIZE")
 _RANKS = ("OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
@@ -119,7 +119,7 @@ def check_alone(command: str, environ: Mapping[str, str]) -> None:
         )
 
 
-def start_mpi(environ: Mapping[str, str]) -> "Collectives":
+def start_mpi(environ: Mapping[str, str]) -> "Processes":
     """Start MPI, check the launch, and return the collectives of the world.
 
     Raises

@@ -65,6 +65,30 @@ def _reduction_messages(node: int, nodes: int) -> int:
     return 1 if node else nodes - 1
 
 
+@dataclass(slots=True)
+class Whereabouts:
+    """What this process's main thread does, for another thread that watches it; written without a lock, a word a time.
+
+    Attributes
+    ----------
+    step : int
+        Steps completed.
+    waiting : str
+        For whom or what it waits; empty while it computes.
+    moves : int
+        Waits begun and ended.
+    """
+
+    step: int = 0
+    waiting: str = ""
+    moves: int = 0
+
+    def wait(self, what: str) -> None:
+        """Note that a wait for ``what`` begins; for nothing, that it is over."""
+        self.waiting = what
+        self.moves += 1
+
+
 class Network(Protocol):
     """n nodes, of which this process carries ``local`` (one over MPI, all in lockstep)."""
 
@@ -76,6 +100,8 @@ class Network(Protocol):
     def traffic(self) -> Sequence[Traffic]: ...
     @property
     def collectives(self) -> Collectives: ...
+    @property
+    def where(self) -> Whereabouts: ...
 
     def advance(self, steps: Sequence[Steps]) -> list[tuple[Any, Any]]:
         """Drive one running step of each local node to its end, performing its requests; return their results."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mpi_opt.compression.base import Codec, Message
-from mpi_opt.network.base import Traffic
+from mpi_opt.network.base import Traffic, Whereabouts
 from mpi_opt.network.collectives import Solo
 from mpi_opt.requests import Average, Collect, Exchange, Inbox, Post, Steps, Sum
 from mpi_opt.types import Vector
@@ -33,6 +33,7 @@ class Lockstep:
         self.local = tuple(range(self.nodes))
         self.traffic = [Traffic() for _ in self.local]
         self.collectives = Solo()
+        self.where = Whereabouts()
         self._codec = codec
         self._buffer = np.empty(codec.max_bytes if codec else 0, dtype=np.uint8)
         self._wire: list[Message | None] = [None] * self.nodes

@@ -16,7 +16,7 @@ from mpi4py import MPI
 
 from mpi_opt.compression.base import Codec
 from mpi_opt.errors import MpiOptError, RankFailedError
-from mpi_opt.network.base import Traffic
+from mpi_opt.network.base import Traffic, Whereabouts
 from mpi_opt.network.exchange import NeighbourExchange
 from mpi_opt.network.probe import probe
 from mpi_opt.network.processes import Processes
@@ -26,6 +26,8 @@ from mpi_opt.types import Vector
 
 _POKE_SECONDS = 1e-3
 """Messages in flight move only inside MPI calls; one test a millisecond is enough and costs nothing."""
+
+_ALL = "all ranks, in a reduction"
 
 _LAST_WORDS_SECONDS = 0.2
 """Time for a traceback to get through the launcher before the ranks are ended."""
@@ -47,17 +49,27 @@ class MpiNetwork:
         Wire format of the messages; ``None`` where the method exchanges none.
     ordered : bool
         Add reductions in rank order, for the bits that lockstep gives, instead of in MPI's own order.
+    where : Whereabouts, optional
+        Where waits are noted.
     """
 
     def __init__(
-        self, comm: MPI.Intracomm, neighbours: tuple[int, ...], codec: Codec | None, *, ordered: bool = False
+        self,
+        comm: MPI.Intracomm,
+        neighbours: tuple[int, ...],
+        codec: Codec | None,
+        *,
+        ordered: bool = False,
+        where: Whereabouts | None = None,
     ) -> None:
         self._comm = comm.Dup()
         self.nodes = self._comm.size
         self.local = (self._comm.rank,)
         self.neighbours = neighbours
         self.traffic = [Traffic()]
-        self.collectives = Processes(self._comm, MPI)
+        self.where = Whereabouts() if where is None else where
+        self.collectives = Processes(self._comm, MPI, self.where)
+        self._around = "neighbours " + ", ".join(str(j) for j in neighbours)
         self._codec = codec
         self._exchange = NeighbourExchange(self._comm, MPI, neighbours, codec.max_bytes) if codec else None
         self._reduction = Reduction(self._comm, MPI, ordered=ordered)
@@ -130,7 +142,9 @@ class MpiNetwork:
         if self._exchange is None or self._codec is None:
             raise RuntimeError("this network was built without a codec")
         began = time.perf_counter()
+        self.where.wait(self._around)
         arrived = self._exchange.finish(round)
+        self.where.wait("")
         self._under_way = None
         waited = time.perf_counter()
         inbox = []
@@ -149,14 +163,18 @@ class MpiNetwork:
 
     def _average(self, request: Average) -> Vector:
         began = time.perf_counter()
+        self.where.wait(_ALL)
         mean = self._reduction.average(request.vector, request.weight)
+        self.where.wait("")
         self.traffic[0].count_reduction(mean.nbytes + 8, mean.nbytes, self.local[0], self.nodes)
         self.traffic[0].wait_seconds += time.perf_counter() - began
         return mean
 
     def _sum(self, request: Sum) -> Vector:
         began = time.perf_counter()
+        self.where.wait(_ALL)
         total = self._reduction.sum(request.array)
+        self.where.wait("")
         nbytes = total.nbytes
         self.traffic[0].count_reduction(nbytes, nbytes, self.local[0], self.nodes, short=request.short)
         self.traffic[0].wait_seconds += time.perf_counter() - began
@@ -176,7 +194,9 @@ class MpiNetwork:
     def control_finish(self) -> Vector:
         """Complete the reduction last started."""
         if self._control is not None:
+            self.where.wait("all ranks, in a control reduction")
             self._control.Wait()
+            self.where.wait("")
             self._control = None
         return self._agreed
 
@@ -197,7 +217,9 @@ class MpiNetwork:
         theirs = {j: np.empty_like(mine) for j in self.neighbours}
         requests = [self._comm.Irecv(array, source=j, tag=7) for j, array in theirs.items()]
         requests += [self._comm.Isend(mine, dest=j, tag=7) for j in self.neighbours]
+        self.where.wait(f"{self._around}, in a check")
         MPI.Request.Waitall(requests)
+        self.where.wait("")
         self.traffic[0].evaluation_bytes += mine.nbytes * len(self.neighbours)
         return [theirs]
 
@@ -210,14 +232,18 @@ class MpiNetwork:
             self._spare = np.empty_like(mine)
         came = self._spare
         i, n = self.local[0], self.nodes
+        self.where.wait(f"rank {(i - 1) % n}, in an evaluation")
         self._comm.Sendrecv(mine, dest=(i + 1) % n, sendtag=8, recvbuf=came, source=(i - 1) % n, recvtag=8)
+        self.where.wait("")
         self._spare = mine
         self.traffic[0].evaluation_bytes += mine.nbytes
         return [came]
 
     def mean(self, arrays: Sequence[Vector]) -> Vector:
         """Return the mean over nodes, added in node order."""
+        self.where.wait("all ranks, in an evaluation")
         mean = self._in_order.sum(arrays[0]).copy()
+        self.where.wait("")
         mean /= self.nodes
         self.traffic[0].count_evaluation(mean.nbytes, self.local[0], self.nodes)
         return mean

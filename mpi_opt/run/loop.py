@@ -96,7 +96,7 @@ class Run:
         step, states = plan.algorithm.step, self.states
         results = plan.network.advance([step(*each) for each in zip(states, plan.problems, plan.nodes, strict=True)])
         plan.network.poke()
-        self.t = t + 1
+        self.t = plan.network.where.step = t + 1
         self.clock += time.perf_counter() - began
         for index, (state, info) in enumerate(results):
             states[index] = state

@@ -1,0 +1,161 @@
+"""Ends a run that waits for a rank which has stopped; a rank that is only slow is waited for.
+
+Every rank has a thread that writes a sign of life to a small file beside the results, whatever its main thread does: a
+stopped process, or a host that is gone, writes none. A rank whose main thread waits reads the others' files; it acts on
+changes that it sees by its own clock, so clocks need not agree. Files, since messages would need the very MPI that
+hangs, and results are on a file system that all ranks share.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from mpi_opt.network.base import Whereabouts
+
+_LENGTH = 256
+"""Bytes of a record, blanks at the end: one write replaces all of it."""
+
+_BEAT_SECONDS = 5.0
+"""Longest time between two signs of life."""
+
+
+class Sign(NamedTuple):
+    """One rank's sign of life.
+
+    Attributes
+    ----------
+    beat : int
+        Counts the signs; it stands still when the process does.
+    moves : int
+        Counts what the main thread has begun and ended (`Whereabouts.moves`).
+    waiting : bool
+        Whether it waits for others.
+    """
+
+    beat: int
+    moves: int
+    waiting: bool
+
+
+class Watchdog:
+    """Watches the other ranks while it is entered.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the signs are; shared by all ranks, made by whoever comes first.
+    rank, size : int
+        This rank, and how many there are; nothing is done where it is alone.
+    where : Whereabouts
+        What this rank's main thread does.
+    seconds : float
+        Silence after which a rank counts as stopped, s.
+    end : callable
+        Told what is wrong, from the watching thread; it ends all ranks.
+    """
+
+    def __init__(
+        self, folder: Path, rank: int, size: int, where: Whereabouts, seconds: float, end: Callable[[str], None]
+    ) -> None:
+        self._folder, self._rank, self._size = folder, rank, size
+        self._where, self._seconds, self._end = where, seconds, end
+        self._pause = min(_BEAT_SECONDS, seconds / 10)
+        self._alone = False
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        if self._size > 1:
+            self._alone = not self._folder.parent.exists()
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End; the last rank to do so takes the folder away."""
+        if self._size == 1:
+            return
+        self._stop.set()
+        self._thread.join()
+        with suppress(OSError):  # others are still there
+            self._place(self._rank).unlink(missing_ok=True)
+            self._folder.rmdir()
+            if self._alone:
+                self._folder.parent.rmdir()  # the run did not start
+
+    def _place(self, rank: int) -> Path:
+        return self._folder / f"rank_{rank:05d}"
+
+    def _watch(self) -> None:
+        beat, seen, since = 0, -1, time.monotonic()
+        first: dict[int, Sign | None] = {}
+        looked = 0.0
+        file = os.open(self._place(self._rank), os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            while not self._stop.wait(self._pause):
+                beat += 1
+                where, now = self._where, time.monotonic()
+                text = f"{beat} {where.moves} {int(bool(where.waiting))} {where.step} {where.waiting}"
+                _write(file, text)
+                if where.moves != seen or not where.waiting:
+                    seen, since, first = where.moves, now, {}
+                elif now - since >= self._seconds / 2:
+                    if not first:
+                        first, looked = self._signs(), now
+                    elif now - since >= self._seconds and now - looked >= self._seconds / 2:
+                        self._judge(first, now - since)
+                        first, looked = self._signs(), now
+        finally:
+            os.close(file)
+
+    def _signs(self) -> dict[int, Sign | None]:
+        """Return the other ranks' signs; ``None`` where there is none."""
+        return {rank: _read(self._place(rank)) for rank in range(self._size) if rank != self._rank}
+
+    def _judge(self, first: dict[int, Sign | None], waited: float) -> None:
+        """End all ranks if one of them is silent, or if all of them wait for each other."""
+        signs = self._signs()
+        both = {rank: (first[rank], sign) for rank, sign in signs.items()}
+        silent = [
+            rank for rank, (old, new) in both.items() if new is None or (old is not None and old.beat == new.beat)
+        ]
+        stuck = not silent and all(
+            old is not None and new is not None and new.waiting and old.moves == new.moves for old, new in both.values()
+        )
+        if not silent and not stuck:
+            return
+        # The lowest rank that lives tells and ends; the others only if it does not.
+        lower = sum(rank < self._rank and rank not in silent for rank in signs)
+        if lower and self._stop.wait(min(5.0, 1.0 + 0.2 * lower)):
+            return
+        what = "all ranks wait for each other" if stuck else f"no sign of life of {_ranks(silent)}"
+        self._end(
+            f"step {self._where.step}: rank {self._rank} of {self._size} has waited {waited:.0f} s for "
+            f"{self._where.waiting}; {what} (network.watchdog = {self._seconds:g} s)"
+        )
+
+
+def _write(file: int, text: str) -> None:
+    with suppress(OSError):  # on a full disk the file's bytes are there already; whoever cannot write seems silent
+        os.pwrite(file, text.encode()[:_LENGTH].ljust(_LENGTH), 0)
+
+
+def _read(place: Path) -> Sign | None:
+    try:
+        beat, moves, waiting, *_ = place.read_text(errors="replace").split(maxsplit=3)
+        return Sign(int(beat), int(moves), waiting == "1")
+    except (OSError, ValueError):
+        return None
+
+
+def _ranks(numbers: list[int]) -> str:
+    shown = ", ".join(str(number) for number in numbers[:8]) + (", ..." if len(numbers) > 8 else "")
+    return f"rank {shown}" if len(numbers) == 1 else f"ranks {shown}"
