@@ -91,6 +91,9 @@ class Kept:
     def load(cls, path: str | os.PathLike[str], *, comm: Any = None) -> Self:
         """Return a fitted estimator from a model file, of an estimator or of a run of ``mpi-opt``.
 
+        Parameters come back as they were, but for those that are no JSON values: a solver's object and a RandomState
+        are left at their defaults, a mapping of class weights names all classes.
+
         Parameters
         ----------
         path : path
@@ -109,6 +112,10 @@ class Kept:
         parameters = {name: value for name, value in stored.parameters.items() if name in known}
         if not parameters:
             parameters = {"l2": stored.l2, "fit_intercept": stored.with_intercept}
+        if "class_weight" in known and "class_weight" not in parameters and stored.class_weights is not None:
+            assert stored.classes is not None
+            weights = zip(stored.classes.tolist(), stored.class_weights.tolist(), strict=True)
+            parameters["class_weight"] = dict(weights)
         loaded = cls(**parameters)
         loaded.comm = comm
         loaded._restore(stored)

@@ -62,7 +62,8 @@ def everywhere(collectives: Collectives, call: Callable[[], T]) -> T:
     failed = next(((rank, item) for rank, item in enumerate(told) if item is not None), None)
     if failed is not None:
         rank, (kind, text) = failed
-        shared = _KINDS[kind](f"rank {rank}: {text}")
+        everybodys = all(item == told[0] for item in told)
+        shared = _KINDS[kind](text if everybodys else f"rank {rank}: {text}")
         shared.everywhere = True  # type: ignore[attr-defined]
         raise shared from mine
     return result
