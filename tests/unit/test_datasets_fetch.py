@@ -256,6 +256,8 @@ def test_a_file_that_changed_is_taken_whole(server, tmp_path, heeds):
     server.served["/set/x"] = changed
     fetch(card(server), tmp_path)
     assert (tmp_path / "set/x").read_bytes() == changed
+    rest = "bytes=1000000-"
+    assert ranges(server)[1:] == ([(200, rest)] if heeds else [(206, rest), (200, None)])
 
 
 def test_without_etag_and_sum_nothing_is_joined(server, tmp_path):
