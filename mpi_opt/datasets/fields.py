@@ -121,9 +121,10 @@ def _blank_ignored(text: Bytes) -> int:
         _fill(text, hashes, ends[np.searchsorted(ends, hashes)])
     if not (text == 113).any():
         return 0
+    space = (text == 32) | ((text - np.uint8(9)) <= 4)
     q, i, d, colon = (text[shift : text.size - 4 + shift] == byte for shift, byte in enumerate(b"qid:", start=1))
-    marks = np.flatnonzero(q & i & d & colon & (text[:-4] <= 32)) + 1
-    ends = np.flatnonzero(text <= 32)
+    marks = np.flatnonzero(q & i & d & colon & space[:-4]) + 1
+    ends = np.flatnonzero(space)
     _fill(text, marks, ends[np.searchsorted(ends, marks)])
     return int(marks.size)
 

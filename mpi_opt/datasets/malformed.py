@@ -3,6 +3,8 @@
 from enum import IntEnum
 
 _SHOWN = 60
+_LABEL_REMEDY = 'mend it, or leave such rows out with nan = "drop-row"'
+_VALUE_REMEDY = 'mend it, leave such rows out with nan = "drop-row", or take 0 for it with nan = "zero"'
 _FEATURE = "a feature is index:value, as in 3:0.5"
 
 
@@ -67,10 +69,9 @@ def explain(kind: Kind, field: str, previous: str | None, index_base: int) -> st
         case Kind.LABEL_MISSING:
             return f"{shown} stands where the label should be; a line begins with its label, a number"
         case Kind.LABEL_NOT_FINITE:
-            return f'label {shown} is not finite; mend it, or leave such rows out with nan = "drop-row"'
-        case Kind.LABEL_TOO_LARGE | Kind.VALUE_TOO_LARGE:
-            what = f"label {shown}" if kind is Kind.LABEL_TOO_LARGE else f"value {_show(value)} in {shown}"
-            return f"{what} is beyond the range of doubles (about 1.8e308)"
+            return f"label {shown} is not finite; {_LABEL_REMEDY}"
+        case Kind.LABEL_TOO_LARGE:
+            return f"label {shown} is beyond the range of doubles (about 1.8e308); {_LABEL_REMEDY}"
         case Kind.LABEL_NO_NUMBER:
             return f"label {shown} is not a number; allowed are decimals such as 1, -0.5, 2e-3"
         case Kind.NO_COLON:
@@ -91,10 +92,9 @@ def explain(kind: Kind, field: str, previous: str | None, index_base: int) -> st
         case Kind.INDEX_DESCENDS:
             return f"{shown} comes after index {before}; indices must ascend within a line"
         case Kind.VALUE_NOT_FINITE:
-            return (
-                f"value {_show(value)} in {shown} is not finite; mend it, leave such rows out with "
-                'nan = "drop-row", or take 0 for it with nan = "zero"'
-            )
+            return f"value {_show(value)} in {shown} is not finite; {_VALUE_REMEDY}"
+        case Kind.VALUE_TOO_LARGE:
+            return f"value {_show(value)} in {shown} is beyond the range of doubles (about 1.8e308); {_VALUE_REMEDY}"
         case _:
             return f"value {_show(value)} in {shown} is not a number; allowed are decimals such as 1, -0.5, 2e-3"
 
