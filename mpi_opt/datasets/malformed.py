@@ -63,7 +63,10 @@ def explain(kind: Kind, field: str, previous: str | None, index_base: int) -> st
         case Kind.BINARY:
             return f"{shown} holds bytes that are no text; the file is binary or damaged"
         case Kind.COMMA_SEPARATED:
-            return f"{shown}: text parted by commas (CSV); allowed is a label, then index:value fields parted by blanks"
+            return (
+                f"{shown}: text parted by commas; allowed is a label, then index:value fields parted by blanks "
+                "(a table, CSV, is read as such where the file is called .csv)"
+            )
         case Kind.SEVERAL_LABELS:
             return f"label {shown}: several labels; allowed is one number, then index:value fields"
         case Kind.LABEL_MISSING:
