@@ -106,8 +106,9 @@ class DistributedLogisticRegression(Probabilities):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _loss(self, classes: int) -> str:
-        return self._losses[classes > 2]
+    @classmethod
+    def _loss(cls, classes: int) -> str:
+        return cls._losses[classes > 2]
 
 
 class DistributedSoftmaxRegression(Probabilities):
@@ -162,10 +163,13 @@ class DistributedSoftmaxRegression(Probabilities):
 
 
 class DistributedLinearSVC(LinearClassifier):
-    """Linear support vector machine of two classes with the squared hinge loss.
+    """Linear support vector machine with the squared hinge loss.
+
+    Several classes are told one against the rest, each by a fit of its own, one after the other: ``n_iter_`` is the
+    longest one's, ``n_rounds_`` that of all together.
 
     The optimum is that of scikit-learn's ``LinearSVC`` with the same ``C``, but for its intercept, which is penalised
-    there. For more classes: ``OneVsRestClassifier(DistributedLinearSVC())``, without ``comm``.
+    there.
 
     Parameters
     ----------
@@ -183,7 +187,6 @@ class DistributedLinearSVC(LinearClassifier):
     """
 
     _losses: ClassVar[tuple[str, ...]] = ("squared-hinge",)
-    _binary: ClassVar[bool] = True
 
     def __init__(
         self,

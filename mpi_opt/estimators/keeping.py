@@ -33,9 +33,10 @@ class Kept:
     gradient_norm_: float
     stop_reason_: str
 
-    def _loss(self, classes: int) -> str:  # noqa: ARG002
+    @classmethod
+    def _loss(cls, classes: int) -> str:  # noqa: ARG003
         """Return the loss for so many classes, 0 for regression."""
-        return self._losses[0]
+        return cls._losses[0]
 
     def _shaped(self, coef: Vector, intercept: Vector) -> tuple[Any, Any]:
         """Return ``coef_`` and ``intercept_`` of arrays of shapes (K, p) and (K,)."""
@@ -108,6 +109,10 @@ class Kept:
         stored = read(path)
         if stored.loss not in cls._losses:
             raise DataError(f"{path}: loss {stored.loss!r}; {cls.__name__} reads {', '.join(cls._losses)}")
+        if stored.coef.shape[0] > 1 and stored.loss != cls._loss(stored.coef.shape[0]):
+            raise DataError(
+                f"{path}: has one column a class, each against the rest; {cls.__name__} reads no such model"
+            )
         known = cls._get_param_names()  # type: ignore[attr-defined]
         parameters = {name: value for name, value in stored.parameters.items() if name in known}
         if not parameters:

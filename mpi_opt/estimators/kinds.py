@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import check_classification_targets
 
 from mpi_opt.estimators.arguments import number
 from mpi_opt.estimators.linear import LinearEstimator, Mapped
@@ -37,7 +37,7 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         if not total > 0:
             held = int(collectives.sum(np.array([y.size]))[0])
             refuse(collectives, "the sample weights are all zero" if held else "no rank has rows")
-        return Mapped(self._losses[0], np.asarray(y, dtype=np.float64), weights, total)
+        return Mapped(self._losses[0], [np.asarray(y, dtype=np.float64)], weights, total)
 
     def _shaped(self, coef: Vector, intercept: Vector) -> tuple[Any, Any]:
         return coef[0], float(intercept[0])
@@ -48,8 +48,6 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     C: float
     class_weight: Mapping[Any, float] | str | None
-    _binary: ClassVar[bool] = False
-    """Only two classes are taken."""
 
     def decision_function(self, X: Any) -> Vector:
         """Return the margins of this rank's rows: ``(rows,)`` for two classes, else ``(rows, K)``; no communication."""
@@ -63,11 +61,6 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         labels: npt.NDArray[Any] = self.classes_[codes]
         return labels
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = not self._binary
-        return tags
-
     def _penalty(self) -> float:
         return 1.0 / float(self.C)
 
@@ -80,17 +73,14 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     def _mapped(self, collectives: Collectives, y: npt.NDArray[Any], weights: Vector) -> Mapped:
         everywhere(collectives, lambda: check_classification_targets(y) if y.size else None)
         classes = classes_of(collectives, y)
-        if self._binary and classes.size > 2:
-            refuse(
-                collectives,
-                f"Only binary classification is supported. The type of the target is {type_of_target(classes)}.",
-            )
         codes = np.searchsorted(classes, y) if y.size else np.zeros(0, dtype=np.int64)
         factors, totals = class_weights(collectives, self.class_weight, classes, codes, weights)
         loss = self._loss(classes.size)
-        targets: Vector = codes.astype(np.float64)
-        if loss != "softmax":
-            targets = 2.0 * targets - 1.0
+        if loss == "softmax":
+            targets = [codes.astype(np.float64)]
+        else:  # two classes by one column, which says the second; more by one a class
+            said = [1] if classes.size == 2 else range(classes.size)
+            targets = [np.where(codes == code, 1.0, -1.0) for code in said]
         return Mapped(loss, targets, weights * factors[codes], float(factors @ totals), classes, factors)
 
     def _take_classes(self, mapped: Mapped) -> None:

@@ -3,7 +3,8 @@
 import numbers
 import sys
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -33,7 +34,8 @@ class Mapped:
     Attributes
     ----------
     loss : str
-    targets : ndarray, shape (rows,)
+    targets : sequence of ndarray, shape (rows,)
+        One, or for one-vs-rest one a class.
     weights : ndarray, shape (rows,)
         Row weights times class weights.
     total : float
@@ -43,7 +45,7 @@ class Mapped:
     """
 
     loss: str
-    targets: Vector
+    targets: Sequence[Vector]
     weights: Vector
     total: float
     classes: npt.NDArray[Any] | None = None
@@ -93,7 +95,7 @@ class LinearEstimator(Kept, BaseEstimator):  # type: ignore[misc]
             task = Task(
                 loss=mapped.loss,
                 features=features,
-                targets=mapped.targets,
+                targets=mapped.targets[0],
                 weights=mapped.weights,
                 total=mapped.total,
                 classes=0 if mapped.classes is None else mapped.classes.size,
@@ -102,10 +104,14 @@ class LinearEstimator(Kept, BaseEstimator):  # type: ignore[misc]
                 solver=self.solver,
                 tolerance=float(self.tol),
                 steps=int(self.max_iter),
-                start=self._start(mapped),
+                start=None,
                 seed=seed,
             )
-            reached = fit(task, self.comm, collectives)
+            starts = self._starts(mapped)
+            reached = [
+                fit(replace(task, targets=targets, start=start), self.comm, collectives)
+                for targets, start in zip(mapped.targets, starts, strict=True)
+            ]
             nodes, first = collectives.size, collectives.rank == 0
         self._take(mapped, reached, l2, nodes)
         if self.verbose and first:
@@ -190,10 +196,11 @@ class LinearEstimator(Kept, BaseEstimator):  # type: ignore[misc]
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _start(self, mapped: Mapped) -> Vector | None:
-        """Return the model before this fit, if it is to be gone on from and fits."""
+    def _starts(self, mapped: Mapped) -> list[Vector | None]:
+        """Return where each column's fit starts: at the model before, if it is to be gone on from and fits."""
+        nowhere: list[Vector | None] = [None] * len(mapped.targets)
         if not self.warm_start or not hasattr(self, "coef_"):
-            return None
+            return nowhere
         coef = np.atleast_2d(self.coef_)
         before = getattr(self, "classes_", None)
         now = mapped.classes
@@ -201,22 +208,27 @@ class LinearEstimator(Kept, BaseEstimator):  # type: ignore[misc]
         if before is not None and now is not None:
             alike = np.array_equal(before, now)
         if not alike or coef.shape[1] != self.n_features_in_:
-            return None
-        intercept = np.atleast_1d(self.intercept_)
-        return flatten(coef, intercept, loss=mapped.loss, with_intercept=bool(self.fit_intercept))
+            return nowhere
+        flat = flatten(coef, np.atleast_1d(self.intercept_), loss=mapped.loss, with_intercept=bool(self.fit_intercept))
+        if len(nowhere) == 1:
+            return [flat]
+        return list(np.ascontiguousarray(flat.reshape(-1, len(nowhere)).T))
 
     # --- after it ---
 
-    def _take(self, mapped: Mapped, reached: Fit, l2: float, nodes: int) -> None:
+    def _take(self, mapped: Mapped, reached: Sequence[Fit], l2: float, nodes: int) -> None:
+        flat = np.column_stack([column.weights for column in reached]).reshape(-1)
         coef, intercept = unflatten(
-            reached.weights, self.n_features_in_, loss=mapped.loss, with_intercept=bool(self.fit_intercept)
+            flat, self.n_features_in_, loss=mapped.loss, with_intercept=bool(self.fit_intercept)
         )
         self.coef_, self.intercept_ = self._shaped(coef, intercept)
         self._take_classes(mapped)
         self.l2_ = l2
-        self.n_iter_, self.n_rounds_ = reached.steps, reached.rounds
-        self.n_rows_, self.n_ranks_ = reached.rows, nodes
-        self.gradient_norm_, self.stop_reason_ = reached.gradient_norm, reached.reason
+        self.n_iter_ = max(column.steps for column in reached)
+        self.n_rounds_ = sum(column.rounds for column in reached)
+        self.n_rows_, self.n_ranks_ = reached[0].rows, nodes
+        worst = max(reached, key=lambda column: column.gradient_norm)
+        self.gradient_norm_, self.stop_reason_ = worst.gradient_norm, worst.reason
 
     def _told(self) -> str:
         return (

@@ -121,7 +121,8 @@ def write(path: str | os.PathLike[str], stored: Stored, index_base: int) -> str:
         if numbers is None:
             provenance["classes"] = _text(stored.classes)
             numbers = np.arange(stored.classes.size, dtype=np.float64)
-        used = np.arange(numbers.size) if stored.loss == "softmax" else np.array([-1.0, 1.0])
+        one_column = stored.loss != "softmax" and numbers.size == 2
+        used = np.array([-1.0, 1.0]) if one_column else np.arange(numbers.size)
         labels = {float(label): float(use) for label, use in zip(numbers, used, strict=True)}
         if stored.class_weights is not None:
             weights = {float(label): float(w) for label, w in zip(numbers, stored.class_weights, strict=True)}

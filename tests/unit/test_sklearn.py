@@ -114,10 +114,29 @@ def test_linear_svc():
     np.testing.assert_allclose(np.append(ours.coef_, ours.intercept_), found.x, rtol=0, atol=1e-6)
 
 
-def test_svc_takes_two_classes_only():
-    X, y = blobs(classes=3)
-    with pytest.raises(ValueError, match="Only binary classification is supported"):
-        DistributedLinearSVC().fit(X, y)
+def test_svc_of_more_classes_is_one_against_the_rest(tmp_path):
+    X, y = blobs(classes=4)
+    names = np.array(["ant", "bee", "cat", "dodo"])[y]
+    ours = DistributedLinearSVC(C=0.3, fit_intercept=False, **TIGHT).fit(X, names)
+    theirs = LinearSVC(C=0.3, fit_intercept=False, dual=False, tol=1e-12, max_iter=100_000).fit(X, names)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=0, atol=1e-6)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    ours = DistributedLinearSVC(C=0.3, warm_start=True).fit(X, names)
+    bee = DistributedLinearSVC(C=0.3).fit(X, names == "bee")
+    np.testing.assert_array_equal(ours.coef_[1], bee.coef_[0])
+    assert ours.n_rounds_ > bee.n_rounds_
+    ours.save(tmp_path / "model.h5")
+    assert load_model(tmp_path / "model.h5").columns == 4
+    np.testing.assert_array_equal(DistributedLinearSVC.load(tmp_path / "model.h5").coef_, ours.coef_)
+    assert ours.fit(X, names).n_iter_ == 0
+
+
+def test_probabilities_of_one_against_the_rest_are_not_taken_for_softmax(tmp_path):
+    facts = {"features": 1, "intercept": False, "index_base": 1, "l2": 0.1, "job": "", "provenance": {}}
+    labels = {1.0: 0.0, 2.0: 1.0, 3.0: 2.0}
+    save_model(tmp_path / "model.h5", np.ones(3), loss="logistic", labels=labels, **facts)
+    with pytest.raises(DataError, match="each against the rest; DistributedLogisticRegression reads no such model"):
+        DistributedLogisticRegression.load(tmp_path / "model.h5")
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, 300.0])
