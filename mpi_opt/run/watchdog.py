@@ -65,14 +65,12 @@ class Watchdog:
         self._folder, self._rank, self._size = folder, rank, size
         self._where, self._seconds, self._end = where, seconds, end
         self._pause = min(_BEAT_SECONDS, seconds / 10)
-        self._alone = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
     def __enter__(self) -> Self:
         """Begin."""
         if self._size > 1:
-            self._alone = not self._folder.parent.exists()
             self._folder.mkdir(parents=True, exist_ok=True)
             self._thread.start()
         return self
@@ -88,8 +86,7 @@ class Watchdog:
         with suppress(OSError):  # others are still there
             self._place(self._rank).unlink(missing_ok=True)
             self._folder.rmdir()
-            if self._alone:
-                self._folder.parent.rmdir()  # the run did not start
+            self._folder.parent.rmdir()  # only if it is empty: the run did not start
 
     def _place(self, rank: int) -> Path:
         return self._folder / f"rank_{rank:05d}"
