@@ -8,7 +8,8 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from tokenize import TokenError
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,20 @@ FEATURES, LABELS, WEIGHTS = ("X", "data"), ("y", "target"), ("w", "weights")
 """What the arrays of an ``.npz`` file may be called."""
 
 _SHOWN = 12
+# of a damaged header NumPy lets through what Python's own parsers raise
+_FAILURES = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    RuntimeError,
+    MemoryError,
+    SyntaxError,
+    TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 class Found(NamedTuple):
@@ -71,10 +86,12 @@ def _unpack(source: ArrayFiles) -> Found:
     with _opening(path):
         if not zipfile.is_zipfile(path):
             raise DataError(f"{path}: is no array of NumPy or SciPy, or is damaged; allowed are .npy and .npz files")
-        with np.load(path, allow_pickle=False) as archive:
+        # opened here: NumPy leaves files of damaged archives open
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             names = archive.files
             if {"format", "shape"} <= set(names):
-                features = _csr(path)
+                file.seek(0)
+                features = _csr(path, file)
             else:
                 which = _one(path, names, FEATURES)
                 if which is None:
@@ -105,11 +122,11 @@ def _one(path: Path, names: list[str], known: tuple[str, ...]) -> str | None:
     return found[0] if found else None
 
 
-def _csr(path: Path) -> Any:
+def _csr(path: Path, file: BinaryIO) -> Any:
     """Return a SciPy array as CSR of float64 with indices that ascend in each row; entries that repeat are summed."""
     from scipy.sparse import csr_array, load_npz
 
-    matrix = load_npz(path)
+    matrix = load_npz(file)
     if matrix.dtype.kind not in "biuf" or matrix.ndim != 2:
         raise DataError(f"{path}: holds {matrix.dtype} of {matrix.ndim} dimensions; allowed are real numbers of two")
     if matrix.format in ("csr", "csc", "bsr"):
@@ -140,7 +157,7 @@ def _opening(path: Path) -> Iterator[None]:
     """Make what NumPy, SciPy and zipfile raise on a file into a ``DataError`` that names it."""
     try:
         yield
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
+    except _FAILURES as error:
         if "bject" in str(error):
             raise DataError(
                 f"{path}: holds Python objects, which are not read, as they can run code; allowed are numbers"

@@ -295,7 +295,7 @@ def slow(content):
         return None
 
 
-PLAIN = [b"1", b"2.5", b",", b",", b",", b"\n", b"\n", b"\r\n", b"1,2\n"]
+PLAIN = [b"1", b"2.5", b",", b",", b",", b"\n", b"\n", b"\r\n", b"1,2\n", b"\r"]
 ODD = [
     b"\r",
     b'"',
