@@ -91,6 +91,8 @@ def thaw(text: Any, arrays: Sequence[npt.NDArray[Any]]) -> Any:
 
 
 def _thaw(text: dict[str, Any], arrays: Sequence[npt.NDArray[Any]]) -> Any:
+    if not text:
+        raise KeyError("nothing")
     kind, held = next(iter(text.items()))
     if kind == "float":
         return float.fromhex(held)
