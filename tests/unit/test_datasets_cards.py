@@ -265,3 +265,11 @@ def test_cards_that_cannot_be_read(tmp_path):
     (tmp_path / "x.md").write_bytes(b"\xff")
     with pytest.raises(DataError, match="cannot be read"):
         load_card(str(tmp_path / "x.md"))
+
+
+def test_the_card_in_the_documentation_is_one():
+    page = (DATA.parent / "docs" / "data-files.md").read_text()
+    head = page.partition("### Cards")[2].partition("```toml\n")[2].partition("```")[0]
+    head = head.replace('addresses = ["https://..."]', 'addresses = ["https://example.org/a9a"]')
+    head = head.replace('sha256 = "..."\n', f'sha256 = "{"0" * 64}"\n').replace('save = "a9a" ', 'save = "a9a.gz" ')
+    assert parse_card(f"+++\n{head}\n+++\n", "docs").train.rows == 32561
