@@ -8,6 +8,7 @@ underscores; an empty field, ``nan``, ``na``, ``n/a``, ``null`` and ``?`` are mi
 
 import csv
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from math import nan
 from pathlib import Path
@@ -184,12 +185,12 @@ def _numbers(chunk: _Chunk, lines: list[str], layout: Layout) -> Vector:
             word = row[layout.label].strip()
             # what is neither known nor missing is made to fail below
             row[layout.label] = spelled.get(word, "" if is_missing(word) else "unknown")
-    flat = map(_number, chain.from_iterable(table))
-    try:
-        values = np.fromiter(flat, dtype=np.float64, count=len(table) * layout.width)
-    except ValueError:
-        raise _error(chunk, lines, layout) from None
-    return values.reshape(-1, layout.width)
+    # most chunks hold numbers alone; what float takes besides has underscores
+    for convert in (_number,) if b"_" in chunk.data else (float, _number):
+        flat = map(convert, chain.from_iterable(table))
+        with suppress(ValueError):
+            return np.fromiter(flat, dtype=np.float64, count=len(table) * layout.width).reshape(-1, layout.width)
+    raise _error(chunk, lines, layout)
 
 
 def _number(field: str) -> float:
