@@ -138,11 +138,11 @@ def build(
     """
     name = job.algorithm.name
     mixing = make_mixing(_graph(job, nodes), job.graph.weights) if name in EXCHANGES else None
-    loaded = load_shards(job, collectives, nodes, local) if loaded is None else loaded
-    notes = list(loaded.warnings)
     rules = Rules(job.prepare.columns, job.prepare.center, job.prepare.rows) if prepared else Rules()
-    loaded, preparation, told = prepare(rules, loaded, collectives)
-    notes.extend(told)
+    raw = [load_shards(job, collectives, nodes, local) if loaded is None else loaded]
+    del loaded  # no name here keeps raw features alive until all are prepared
+    loaded, preparation, told = prepare(rules, raw.pop(), collectives)
+    notes = [*loaded.warnings, *told]
     info, wanted = loaded.info, job.problem.class_weight
     classes = None if wanted is None else class_weights(wanted, loaded.train, info, collectives)
     if l2 is None:

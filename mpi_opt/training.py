@@ -126,6 +126,7 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
         shown = _open_log(built, folder, world, orders, rules, stack, begin)
         if trial is not None:
             built = trial.settle(built, Course(collectives, world.connect, rules, _control_every(job), shown.say))
+        del trial  # and with it the data as read
         if begin.kept is None:
             keep(built, folder, collectives)
         recorders = open_recorders(built, folder, collectives, world.library, orders.command, stack, begin.kept)

@@ -84,7 +84,7 @@ def cross_validate(built: Built, raw: Loaded, fold_of: Indices, course: Course) 
     grid, began = validation.l2, time.perf_counter()
     trained: list[list[_Trained]] = []
     for fold in range(validation.folds):
-        trained.append(_fold(built, without_fold(raw, fold_of, fold, course.collectives), fold, course))
+        trained.append(_fold(built, raw, fold_of, fold, course))
         course.say(
             f"validation: fold {fold + 1} of {validation.folds}, {len(grid)} values of l2, "
             f"{time.perf_counter() - began:.1f} s so far"
@@ -130,13 +130,14 @@ def choose(table: Sequence[Mapping[str, Any]], what: str, rule: str) -> int:
     return int(np.flatnonzero(means <= means[best] + table[best][f"{what}_sd"] / np.sqrt(folds))[0])
 
 
-def _fold(built: Built, part: Loaded, fold: int, course: Course) -> list[_Trained]:
-    """Train on ``part`` with every l2, each from the model of the one before."""
+def _fold(built: Built, raw: Loaded, fold_of: Indices, fold: int, course: Course) -> list[_Trained]:
+    """Train on all rows but those of ``fold`` with every l2, each from the model of the one before."""
     job, validation = built.job, built.job.validation
     assert validation is not None
     local = [node.index for node in built.nodes]
     grid, nodes = validation.l2, built.nodes[0].count
-    now = build(job, course.collectives, nodes, local, loaded=part, l2=grid[0])
+    everyone = course.collectives
+    now = build(job, everyone, nodes, local, loaded=without_fold(raw, fold_of, fold, everyone), l2=grid[0])
     x0, result = np.zeros(now.problems[0].dim), []
     for l2 in grid:
         now = with_l2(now, l2)

@@ -192,3 +192,25 @@ def test_what_is_given_is_not_changed():
         features = storage(A)
         Preparation("standard", None, np.full(FEATURES, 2.0), "l2").apply(features)
         np.testing.assert_array_equal(dense(features), A)
+
+
+@pytest.mark.parametrize("storage", [np.array, csr_array])
+def test_prepared_features_take_the_place_of_raw_ones_shard_by_shard(storage, monkeypatch):
+    import weakref
+
+    raw, alive = [], []
+
+    def made():
+        parts = [storage(part.copy()) for part in split(A, 3)]
+        raw.extend(weakref.ref(part) for part in parts)
+        return loaded_of(parts, [np.ones(part.shape[0]) for part in parts])
+
+    apply = Preparation.apply
+
+    def watched(ready, features):
+        alive.append(sum(ref() is not None for ref in raw))
+        return apply(ready, features)
+
+    monkeypatch.setattr(Preparation, "apply", watched)
+    prepare(Rules("standard"), made(), Solo())
+    assert alive == [3, 2, 1]

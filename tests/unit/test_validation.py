@@ -19,6 +19,7 @@ from mpi_opt.execute import Orders, simulate_job
 from mpi_opt.job import load_job, to_toml
 from mpi_opt.model import load_model
 from mpi_opt.network.collectives import Solo
+from mpi_opt.tuning import prepare_run
 from mpi_opt.validation import choose
 
 ROWS = 53
@@ -345,3 +346,18 @@ def test_without_the_table_l2_has_its_default(folder):
     job = load_job(folder / "job.toml", ["validation="])
     assert job.problem.l2 == "1/N"
     assert "[validation]" not in to_toml(job)
+
+
+def test_a_run_that_goes_on_takes_what_was_chosen(folder):
+    model = tuned(folder)
+    job = load_job(folder / "out" / "job.toml")
+    built, trial = prepare_run(job, Solo(), 3, range(3), None, folder / "out")
+    assert trial is None
+    assert (built.l2, built.validation) == (model.l2, model.validation)
+    np.testing.assert_array_equal(built.preparation.factor, model.preparation.factor)
+    (folder / "out" / "validation.json").write_text("{")
+    with pytest.raises(DataError, match=r"validation\.json: cannot be read"):
+        prepare_run(job, Solo(), 3, range(3), None, folder / "out")
+    (folder / "out" / "validation.json").unlink()
+    _, trial = prepare_run(job, Solo(), 3, range(3), None, folder / "out")
+    assert trial is not None
