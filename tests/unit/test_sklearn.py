@@ -12,7 +12,7 @@ import scipy.sparse
 from joblib import Parallel, delayed
 from scipy.optimize import minimize
 from sklearn.base import clone
-from sklearn.datasets import make_classification, make_regression
+from sklearn.datasets import load_svmlight_file, make_classification, make_regression
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
@@ -174,6 +174,15 @@ def test_l2_stands_in_for_the_strength():
     by_C = DistributedLogisticRegression(C=1.0, **TIGHT).fit(X, y)
     np.testing.assert_array_equal(by_l2.coef_, by_C.coef_)
     assert DistributedRidge(l2=0.25).fit(*line()).l2_ == 0.25
+
+
+def test_the_published_optimum_of_a9a(datasets):
+    X, y = load_svmlight_file(str(datasets / "a9a" / "a9a.bz2"), n_features=123)
+    model = DistributedLogisticRegression(fit_intercept=False).fit(X, y)
+    w = model.coef_[0]
+    objective = np.logaddexp(0, -y * (X @ w)).mean() + w @ w / (2 * y.size)
+    assert objective == pytest.approx(0.323379582465, abs=1e-11)
+    assert model.n_rounds_ < 10
 
 
 # --- weights ---
