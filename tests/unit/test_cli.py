@@ -1,11 +1,13 @@
 """The command: help without MPI, arguments handed on, every error told once with its exit code."""
 
+import dataclasses
+import json
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -45,7 +47,8 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     def entry(name: str) -> Any:
         def answer(job: Any, orders: Any = None, **options: Any) -> Any:
-            seen.update(called=name, job=job, options={**(orders or {}), **options})
+            taken = dataclasses.asdict(orders) if dataclasses.is_dataclass(orders) else {}
+            seen.update(called=name, job=job, options={**taken, **options})
             if isinstance(seen["answer"], BaseException):
                 raise seen["answer"]
             return seen["answer"]
@@ -56,7 +59,6 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         module = ModuleType(f"mpi_opt.{module_name}")
         for name in names:
             setattr(module, name, entry(name))
-        module.Orders = dict  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, module.__name__, module)
     return seen
 
@@ -106,7 +108,7 @@ def test_commands_of_this_release(capsys: pytest.CaptureFixture[str]) -> None:
     listed = [
         line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("    ") and line[4] != " "
     ]
-    assert listed == ["run", "simulate", "plan", "info", "predict", "evaluate", "model", "data"]
+    assert listed == ["run", "simulate", "resume", "plan", "info", "predict", "evaluate", "model", "data"]
 
 
 def test_threads_are_limited_before_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,10 +164,12 @@ def test_simulate_and_plan_hand_on(job: Path, called: dict[str, Any], capsys: py
         "simulate_job",
         {"nodes": 60, "out": None, "overwrite": False, "progress": "auto", "command": command},
     )
-    called["answer"] = "a plan"
+    called["answer"] = SimpleNamespace(text=lambda: "a plan", values=lambda: {"job": "small"})
     assert cli.main(["plan", str(job), "--nodes", "8", "--set", "seed=4"]) == 0
     assert (called["called"], called["options"], called["job"].seed) == ("plan_job", {"nodes": 8}, 4)
     assert capsys.readouterr().out == "a plan\n"
+    assert cli.main(["plan", str(job), "--nodes", "8", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"job": "small"}
 
 
 @pytest.mark.parametrize(

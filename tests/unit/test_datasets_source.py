@@ -119,7 +119,6 @@ def test_missing_names_every_place(tmp_path):
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"\x89HDF\r\n\x1a\nxx", "HDF5"),
         (b"PK\x03\x04abcd", "zip"),
         (b"\x28\xb5\x2f\xfdabcd", "Zstandard"),
     ],
