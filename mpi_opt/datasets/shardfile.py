@@ -182,17 +182,16 @@ def open_shards(path: Path) -> Contents:
     try:
         # a whole file never changes again, so there is nothing to lock
         with h5py.File(path, "r", locking=False) as file:
-            if file.attrs.get("format") != FORMAT:
+            form = _plain(file.attrs.get("format"))
+            if form != FORMAT:
                 raise DataError(
-                    f"{path}: an HDF5 file of format {file.attrs.get('format')!r}; allowed as data is {FORMAT!r}, as "
-                    "mpi-opt data convert writes it"
+                    f"{path}: an HDF5 file of format {form!r}; allowed as data is {FORMAT!r}, as mpi-opt data convert "
+                    "writes it"
                 )
             version = int(file.attrs["format_version"])
             if version > VERSION:
                 raise DataError(f"{path}: data file of version {version}, this mpi_opt reads versions up to {VERSION}")
-            found = {
-                name: value.item() if isinstance(value, np.generic) else value for name, value in file.attrs.items()
-            }
+            found = {name: _plain(value) for name, value in file.attrs.items()}
             if found.pop("sha256", None) != _hash(found):
                 raise DataError(f"{path}: damaged or changed by hand: its attributes do not have the hash they name")
             facts = _facts(found)
@@ -242,6 +241,12 @@ def _facts(found: Mapping[str, Any]) -> Facts:
     if isinstance(values["constant"], str):
         values["constant"] = json.loads(values["constant"])
     return Facts(**values)
+
+
+def _plain(value: Any) -> Any:
+    """Return an attribute as Python's own type."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def _text(value: Any) -> str:

@@ -1,5 +1,6 @@
 """Columns of a set in the making, whose length and narrowest type are known at the end only."""
 
+import io
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +30,8 @@ class Spool:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.size = 0
         self._left = 0
-        self._file: Any = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY, dir=str(folder))  # noqa: SIM115
+        self._folder = folder
+        self._file: Any = io.BytesIO()
 
     def add(self, part: npt.NDArray[Any]) -> None:
         """Append ``part``.
@@ -39,8 +41,18 @@ class Spool:
         OSError
             The disk is full.
         """
-        self._file.write(np.ascontiguousarray(part, dtype=self.dtype).reshape(-1).view(np.uint8).data)
+        data = np.ascontiguousarray(part, dtype=self.dtype).reshape(-1).view(np.uint8).data
+        if isinstance(self._file, io.BytesIO) and self._file.tell() + data.nbytes > IN_MEMORY:
+            kept = self._file
+            # without a buffer: what is in one when the disk is full would be written again, and fail, on closing
+            self._file = tempfile.TemporaryFile(buffering=0, dir=self._folder)  # noqa: SIM115
+            self._put(kept.getbuffer())
+        self._put(data)
         self.size += part.size
+
+    def _put(self, data: memoryview) -> None:
+        while data:
+            data = data[self._file.write(data) :]
 
     def rewind(self) -> None:
         """Read from the start; nothing is added any more."""
@@ -51,10 +63,13 @@ class Spool:
         """Return the next ``count`` items, or those that are left."""
         count = min(count, self._left)
         self._left -= count
-        data = self._file.read(count * self.dtype.itemsize)
-        found: npt.NDArray[Any] = np.frombuffer(data, dtype=self.dtype)
-        if found.size != count:
-            raise OSError(f"{found.size} of {count} items came back from a temporary file")
+        found: npt.NDArray[Any] = np.empty(count, dtype=self.dtype)
+        rest = found.view(np.uint8).data
+        while rest:
+            got = self._file.readinto(rest)
+            if not got:
+                raise OSError(f"a temporary file has lost {len(rest)} bytes")
+            rest = rest[got:]
         return found
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:

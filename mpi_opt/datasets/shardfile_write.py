@@ -89,7 +89,12 @@ def _lay_out(facts: Facts, types: Mapping[str, np.dtype[Any]]) -> tuple["_Sketch
     # times would make files of the same data differ
     with h5py.File(sketch, "w", libver="latest", track_order=False) as file:
         for name, value in attributes(facts).items():
-            file.attrs[name] = value
+            if isinstance(value, str):
+                # of fixed length: those of variable length lie in a heap without checksums
+                text = value.encode()
+                file.attrs.create(name, text, dtype=h5py.string_dtype(length=max(1, len(text))))
+            else:
+                file.attrs[name] = value
         for name, shape in (*shapes.items(), ("checks", (checks,))):
             form = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
             form.set_layout(h5py.h5d.CONTIGUOUS)
