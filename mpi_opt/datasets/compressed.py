@@ -1,11 +1,13 @@
 """Files opened by what they are, not by what they are called: plain, gzip, bzip2, xz."""
 
+import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from mpi_opt.datasets.unpacking import Decompressor, Unpacked
 from mpi_opt.errors import DataError
 
 _ARRAY = b"\x93NUMPY"
@@ -77,10 +79,14 @@ def _open(path: Path) -> BinaryIO:
         case "bzip2":
             import bz2
 
-            return cast(BinaryIO, bz2.open(path, "rb"))
+            return _unpacked(path, bz2.BZ2Decompressor, b"")
         case "xz":
             import lzma
 
-            return cast(BinaryIO, lzma.open(path, "rb"))
+            return _unpacked(path, lzma.LZMADecompressor, bytes(1))
         case _:
             return path.open("rb")
+
+
+def _unpacked(path: Path, fresh: Callable[[], Decompressor], padding: bytes) -> BinaryIO:
+    return cast(BinaryIO, io.BufferedReader(Unpacked(path.open("rb"), fresh, padding), 1 << 16))

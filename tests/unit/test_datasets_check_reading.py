@@ -16,6 +16,7 @@ from support import grammar
 from support.threads import on_threads
 
 from mpi_opt.datasets.checkparts import check_range
+from mpi_opt.datasets.compressed import open_stream
 from mpi_opt.datasets.facts import Facts
 from mpi_opt.datasets.holding import hold
 from mpi_opt.datasets.libsvm import join_rows, parse
@@ -359,3 +360,52 @@ def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
         assert len({str(result) for result in results}) == 1
         assert "x: a line that begins 6 bytes into the text does not end within 1000 bytes" in str(results[0])
     assert "does not end within" in check_range(tmp_path / "x", 0, None, 1, "refuse").broken
+
+
+# --- compressed files -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packer", [".gz", ".bz2", ".xz"])
+def test_files_of_many_streams(tmp_path, packer):
+    lines = [b"1 1:%d\n" % j for j in range(3000)]
+    streams = [PACKERS[packer](b"".join(lines[j : j + 500])) for j in range(0, 3000, 500)]
+    between = b"" if packer == ".bz2" else bytes(8)
+    (tmp_path / "x").write_bytes(between.join([*streams, PACKERS[packer](b""), b""]))
+    assert read_whole(resolve("x", [tmp_path]), 1).values.tolist() == list(range(3000))
+    with open_stream(tmp_path / "x") as stream:
+        text, rng = b"".join(lines), np.random.default_rng(0)
+        for at in [0, 3, 0, *rng.integers(0, len(text) + 9, 20).tolist()]:
+            stream.seek(at)
+            assert stream.read(50) == text[at : at + 50]
+            assert stream.tell() == min(at + 50, len(text))
+    whole = b"".join(streams)
+    for damaged in (
+        whole[: len(streams[0])] + b"x" + whole[len(streams[0]) + 1 :],
+        whole + b"more",
+        whole[:-1],
+        whole[: len(streams[0]) + 9],
+    ):
+        (tmp_path / "x").write_bytes(damaged)
+        with pytest.raises(DataError, match="x: cannot be read, perhaps it is damaged or cut short"):
+            read_whole(resolve("x", [tmp_path]), 1)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.sampled_from([".gz", ".bz2", ".xz"]), st.integers(0), st.integers(1, 255), st.integers(0, 3), st.booleans())
+def test_a_changed_byte_is_never_read_as_other_rows(tmp_path_factory, packer, at, change, cut, twice):
+    text = b"1 1:2 3:4.5e-1 9:1\n-1\n2 2:-.5\n" * 3
+    data = bytearray(PACKERS[packer](text) * (2 if twice else 1))
+    at %= len(data)
+    data[at] ^= change
+    if cut:
+        del data[at : at + cut]
+    path = tmp_path_factory.getbasetemp() / "changed"
+    path.write_bytes(data)
+    try:
+        rows = read_whole(resolve(str(path), []), 1)
+    except DataError:
+        return
+    # bytes without a meaning (gzip's time, name of system) may change
+    expected = parse(text * (2 if twice else 1))
+    assert np.array_equal(rows.values, expected.values)
+    assert np.array_equal(rows.labels, expected.labels)
