@@ -1,6 +1,7 @@
 """``run``, ``simulate``, ``plan``, ``info``: what a job file starts, and where."""
 
 import argparse
+import json
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -43,6 +44,7 @@ def add_to(commands: Commands) -> None:
     plan = commands.add_parser("plan", help="say what a job needs on N nodes: shards, memory, graph, bytes a round")
     add_job(plan)
     _add_nodes(plan)
+    plan.add_argument("--json", action="store_true", help="for programs")
     plan.set_defaults(handler=_plan)
 
     info = commands.add_parser(
@@ -102,7 +104,8 @@ def _plan(options: argparse.Namespace, _command: Sequence[str]) -> int:
     job = load_job(options.job, options.set)
     from mpi_opt.planning import plan_job
 
-    print(plan_job(job, nodes=options.nodes))
+    forecast = plan_job(job, nodes=options.nodes)
+    print(json.dumps(forecast.values(), indent=2) if options.json else forecast.text())
     return EXIT_DONE
 
 

@@ -149,6 +149,11 @@ def newton_cg_seconds(shard: Shard, nodes: int, profile: NetworkProfile, machine
     return local + _OUTER * iteration + cg_steps(shard.dim) * step
 
 
+def newton_cg_rounds(dim: int) -> float:
+    """Return the sums of d numbers or more that Newton-CG is expected to take: of its iterations and CG steps."""
+    return _OUTER + cg_steps(dim)
+
+
 def cg_steps(dim: int) -> float:
     """Return the CG steps that Newton-CG is expected to take in all: ``9 d^0.28``.
 
