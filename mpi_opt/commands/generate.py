@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpi_opt import launch
+from mpi_opt import __version__, launch
 from mpi_opt.commands.arguments import Commands, quiet_pipes
 from mpi_opt.errors import EXIT_DONE, JobError
 
@@ -84,7 +84,7 @@ def _write(recipe: "Recipe", out: Path) -> None:
     if out.suffix == ".h5":
         from mpi_opt.datasets.synthetic_shards import write_shard_file
 
-        written = write_shard_file(out, recipe, blocks(recipe))
+        written = write_shard_file(out, recipe, blocks(recipe), __version__)
     else:
         from mpi_opt.datasets.synthetic_text import write_text
 

@@ -53,7 +53,9 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
         for name, array in entry["arrays"].items():
             yield f"  {name:<8}  {array['type']} x {array['items']}, {array['bytes']} bytes"
         made = entry["provenance"]
-        yield f"  made of {entry['name']} by mpi_opt {made.get('mpi_opt')} at {made.get('time')}"
+        # a set that was generated is the same bytes whenever it is made
+        when = f" at {made['time']}" if "time" in made else ""
+        yield f"  made of {entry['name']} by mpi_opt {made.get('mpi_opt')}{when}"
         for origin in made.get("sources", ()):
             yield f"    {origin['file']}  {origin['bytes']} bytes  sha256 {origin['sha256']}"
         for note in made.get("notes", ()):

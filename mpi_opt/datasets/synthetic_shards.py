@@ -14,11 +14,11 @@ from mpi_opt.datasets.synthetic_text import entries
 from mpi_opt.types import Features, Vector
 
 
-def write_shard_file(path: Path, recipe: Recipe, blocks: Iterable[Block]) -> Iterator[Block]:
+def write_shard_file(path: Path, recipe: Recipe, blocks: Iterable[Block], version: str) -> Iterator[Block]:
     """Write a set, dense or CSR as it is drawn, and hand on each block once it is taken.
 
-    The file is there when the last block has been asked for, and whole. It holds no time: the same rows
-    are the same bytes.
+    The file is there when the last block has been asked for, and whole. It holds no time: the same rows by the same
+    ``version`` of the package are the same bytes.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def write_shard_file(path: Path, recipe: Recipe, blocks: Iterable[Block]) -> Ite
         for features, labels in blocks:
             collector.add(Piece(_rows(features, labels), labels, None))
             yield Block(features, labels)
-        made = {"sources": [], "notes": [mark(recipe)], "recipe": recipe.name}
+        made = {"sources": [], "notes": [mark(recipe)], "recipe": recipe.name, "mpi_opt": version}
         # columns count from 1 in the text of the same set, and so in models trained on either
         collector.finish(0, recipe.features, recipe.features, made, 1)
 

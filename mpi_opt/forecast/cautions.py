@@ -11,6 +11,7 @@ from mpi_opt.datasets.survey import column_largest
 from mpi_opt.forecast.holdings import Holdings
 from mpi_opt.forecast.memory import Memory
 from mpi_opt.run.progress import size
+from mpi_opt.scaling.cost import spoken
 from mpi_opt.scaling.finish import MEMORY_LIMIT
 
 _UNLIKE = 1000.0
@@ -89,7 +90,7 @@ def _sizes(built: Built, needed: Memory) -> list[str]:
         remedy = "directions come from conjugate gradients"
         if table.solver == "cholesky":
             remedy = 'algorithm.solver = "cholesky" makes them all the same; "cg" does without'
-        said.append(f"d = {dim} is too large for a Hessian (three matrices take {size(held)}): {remedy}")
+        said.append(f"d = {dim} is too large for a Hessian (three matrices take {spoken(held, 'B')}): {remedy}")
     memory = machine_memory()
     if needed.total.most > memory:
         said.append(f"a node needs {size(needed.total.most)}, and this machine has {size(memory)}")

@@ -11,6 +11,9 @@ from mpi_opt.datasets.survey import survey
 from mpi_opt.forecast.spread import Spread
 from mpi_opt.network.collectives import Solo
 
+_SHOWN = 10
+"""Labels named in a line."""
+
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
@@ -109,16 +112,12 @@ def lines(data: Mapping[str, Any], held: Holdings) -> list[str]:
     text.append(f"entries      a node: {held.nonzeros.told()}")
     text.append(f"features     a node: {held.features.told()} of {held.occurring} that occur")
     if data["labels"] is not None:
-        text.append(
-            "labels       "
-            + ", ".join(
-                f"{entry['label']:g} -> {entry['used_as']:g} ({entry['rows'] / data['rows']:.1%})"
-                for entry in data["labels"]
-            )
-        )
+        shown = data["labels"][:_SHOWN]
+        more = ", ..." if len(data["labels"]) > _SHOWN else ""
+        shares = [f"{entry['label']:g} -> {entry['used_as']:g} ({entry['rows'] / data['rows']:.1%})" for entry in shown]
+        text.append(f"labels       {', '.join(shares)}{more}")
         if any(entry["weight"] != 1.0 for entry in data["labels"]):
-            text.append(
-                "weights      " + ", ".join(f"label {e['label']:g}: {e['weight']:.4g} a row" for e in data["labels"])
-            )
+            weights = [f"label {entry['label']:g}: {entry['weight']:.4g} a row" for entry in shown]
+            text.append(f"weights      {', '.join(weights)}{more}")
         text.append(f"             distinct labels a node: {held.labels.told()} of {len(data['labels'])}")
     return text

@@ -298,9 +298,9 @@ def test_results_say_what_a_stand_in_is(tmp_path):
 def test_a_shard_file_holds_the_same_rows_as_text(kind, tmp_path):
     recipe = SMALL[kind]
     list(write_text(tmp_path / "set", mark(recipe), blocks(recipe)))
-    list(write_shard_file(tmp_path / "set.h5", recipe, blocks(recipe)))
+    list(write_shard_file(tmp_path / "set.h5", recipe, blocks(recipe), "1.0"))
     first = (tmp_path / "set.h5").read_bytes()
-    list(write_shard_file(tmp_path / "set.h5", recipe, blocks(recipe)))
+    list(write_shard_file(tmp_path / "set.h5", recipe, blocks(recipe), "1.0"))
     assert (tmp_path / "set.h5").read_bytes() == first
     kind = {"softmax": "classes", "regression": "real"}.get(recipe.settings.get("task"), "binary")
     texts, shards = (
