@@ -15,7 +15,8 @@ from mpi_opt.datasets.idx import WHITE, read_images
 from mpi_opt.datasets.libsvm import Rows, Seen
 from mpi_opt.datasets.numbers import Mask
 from mpi_opt.datasets.packed import read_spread
-from mpi_opt.datasets.shardfile_share import read_share_of
+from mpi_opt.datasets.shardfile import Contents
+from mpi_opt.datasets.shardfile_share import look_into, read_share_of
 from mpi_opt.datasets.source import ArrayFiles, BuiltinSet, IdxPair, ShardFiles, Source, TableFiles, TextFiles, resolve
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.datasets.textfiles import read_share
@@ -103,17 +104,20 @@ def hold(words: str | Sequence[str], search: Sequence[Path], reading: Reading, c
     DataError
         On every process: what the first process by rank met.
     """
-    source, error = None, None
+    found, error = None, None
     if collectives.rank == 0:
         try:
             source = resolve(words, search)
+            found = source, look_into(source.paths) if isinstance(source, ShardFiles) else []
         except DataError as caught:
             error = caught
-    collectives.check(error)
-    source = collectives.broadcast(source)
+    found = collectives.broadcast(found)
+    if found is None:
+        collectives.check(error)
+    source, files = found
     check_keys(source, reading)
     if isinstance(source, ShardFiles):
-        return _hold_shards(source, collectives)
+        return _hold_shards(source, files, collectives)
     # with the base still open, the parser must let index 0 pass
     index_base = reading.index_base
     smallest = 0 if index_base is None else index_base
@@ -147,9 +151,9 @@ def _dense_piece(name: str, table: npt.NDArray[np.uint8] | Vector, labels: Vecto
     return Holding(name, labels, None, table, divisor, numbers, np.empty(0, dtype=np.bool_), 0, 0, 0, 0)
 
 
-def _hold_shards(source: ShardFiles, collectives: Collectives) -> Holding:
+def _hold_shards(source: ShardFiles, files: Sequence[Contents], collectives: Collectives) -> Holding:
     """Return this process's rows of converted files, which know all figures."""
-    share = read_share_of(source.paths, collectives)
+    share = read_share_of(files, collectives)
     return Holding(
         source.name if share.recipe in source.name else f"{source.name} (synthetic: {share.recipe})",
         share.mine.labels,
@@ -191,6 +195,8 @@ def check_keys(source: Source, reading: Reading) -> None:
     """Refuse keys that say something of tables and arrays for any other set."""
     if isinstance(source, TableFiles | ArrayFiles):
         return
+    if not reading.labelled:
+        raise DataError(f"{source.name}: has labels; only tables (.csv) and arrays (.npy, .npz) can be without")
     for key in ("label", "weight", "labels"):
         if getattr(reading, key) is not None:
             raise DataError(

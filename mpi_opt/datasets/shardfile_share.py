@@ -42,24 +42,28 @@ class Share(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_share_of(paths: Sequence[Path], collectives: Collectives) -> Share:
+def look_into(paths: Sequence[Path]) -> list[Contents]:
+    """Return what every process must know of files to read its rows; one process does this for all.
+
+    Raises
+    ------
+    DataError
+        A file is damaged, or the files make no one set.
+    """
+    files = [open_shards(path) for path in paths]
+    check_alike(files)
+    return files
+
+
+def read_share_of(files: Sequence[Contents], collectives: Collectives) -> Share:
     """Read rows N*r//P to N*(r+1)//P on process r of P; called by all processes together.
 
     Raises
     ------
     DataError
-        On every process: a file is damaged, or the files make no one set.
+        On every process: a file is damaged.
     """
-    files: list[Contents] = []
     error = None
-    if collectives.rank == 0:
-        try:
-            files = [open_shards(path) for path in paths]
-            check_alike(files)
-        except DataError as caught:
-            error = caught
-    collectives.check(error)
-    files = collectives.broadcast(files)
     facts = [file.facts for file in files]
     rows, base = sum(fact.rows for fact in facts), facts[0].index_base
     begin, end = (rows * (collectives.rank + more) // collectives.size for more in (0, 1))
