@@ -114,9 +114,12 @@ def whole_lines(stream: BinaryIO, path: Path, first: int, last: int | None) -> I
         if data[-1] != 10:
             data += stream.readline(LONGEST)
             if len(data) > LONGEST and data[-1] != 10:
+                whole = data.rfind(b"\n") + 1
+                if whole:
+                    yield at, data[:whole]
                 raise DataError(
-                    f"{path}: a line that begins {data.rfind(bytes((10,))) + 1 + at} bytes into the text does not end "
-                    f"within {LONGEST} bytes; the file is not text, or damaged"
+                    f"{path}: a line that begins {at + whole} bytes into the text does not end within {LONGEST} bytes; "
+                    "the file is not text, or damaged"
                 )
         yield at, data
         at += len(data)

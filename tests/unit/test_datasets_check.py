@@ -145,6 +145,17 @@ def test_files_that_are_not_there_or_damaged(tmp_path):
     assert checked("builtin:digits", tmp_path).counts == {Kind.UNREADABLE: 1}
 
 
+@pytest.mark.parametrize("size", [2, 3, 8])
+def test_behind_what_cannot_be_read_lines_are_not_known(tmp_path, monkeypatch, size):
+    monkeypatch.setattr("mpi_opt.datasets.textfiles.CHUNK", 100)
+    monkeypatch.setattr("mpi_opt.datasets.textfiles.LONGEST", 1000)
+    (tmp_path / "x").write_bytes(b"1 1:1\n" + bytes(2000) + b"\n" + b"1 1:1\n" * 500 + b"oops\n")
+    report = checked("x", tmp_path, size)
+    assert report.counts == {Kind.UNREADABLE: 1, Kind.LABEL_NO_NUMBER: 1}
+    (told,) = report.told
+    assert (told.kind, told.line) == (Kind.UNREADABLE, 2)
+
+
 def test_a_set_without_rows_is_a_fault(tmp_path):
     (tmp_path / "x").write_text("# nothing\n\n")
     for size in (1, 2):

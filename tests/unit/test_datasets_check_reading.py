@@ -366,7 +366,8 @@ def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("packer", [".gz", ".bz2", ".xz"])
-def test_files_of_many_streams(tmp_path, packer):
+def test_files_of_many_streams(tmp_path, packer, monkeypatch):
+    monkeypatch.setattr("mpi_opt.datasets.unpacking._CHUNK", 7)
     lines = [b"1 1:%d\n" % j for j in range(3000)]
     streams = [PACKERS[packer](b"".join(lines[j : j + 500])) for j in range(0, 3000, 500)]
     between = b"" if packer == ".bz2" else bytes(8)
