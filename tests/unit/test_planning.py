@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.commands import ROOT
 from support.jobs import write_job
 
 from mpi_opt.build import build
@@ -482,3 +483,20 @@ def test_nothing_is_written_and_the_rate_found_is_told(tmp_path):
     text = plan_job(load_job(job, ['algorithm.consensus_rate="auto"']), nodes=4).text()
     assert re.search(r"^note +.*consensus.?rate", text, re.MULTILINE)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def examples():
+    """Return the command and the output of each example of the page."""
+    page = (ROOT / "docs" / "plan.md").read_text()
+    return re.findall(r"```\n\$ mpi-opt plan (\S+) --nodes (\d+)\n(.*?)\n```", page, re.DOTALL)
+
+
+@pytest.mark.data
+def test_the_page_shows_what_the_command_prints(datasets, monkeypatch):
+    monkeypatch.setenv("MPI_OPT_DATASETS", str(datasets))
+    found = examples()
+    assert len(found) == 2
+    for job, nodes, shown in found:
+        text = plan_job(load_job(ROOT / job), nodes=int(nodes)).text()
+        clock = re.compile(r"found in [0-9.]+ s")
+        assert clock.sub("", text) == clock.sub("", shown)
