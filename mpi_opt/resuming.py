@@ -4,8 +4,10 @@ On as many nodes as before, a resumed run ends as if it had never been interrupt
 it begins anew from the mean of the nodes' models, in a folder of its own (`mean_model`).
 """
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,7 +70,12 @@ def look(folder: Path) -> Past:
             f"{folder} holds no run: {place.name}: {reason}; allowed: a folder that a run has made"
         ) from None
     first = folder / "metrics" / "rank_00000.h5"
-    attributes: Mapping[str, Any] = read_rank(first, models=False).attributes if first.exists() else {}
+    attributes: Mapping[str, Any] = {}
+    if first.exists():
+        attributes = read_rank(first, models=False).attributes
+    elif (folder / "validation.json").exists():  # cut off before it had metrics
+        with suppress(ValueError):
+            attributes = json.loads((folder / "validation.json").read_bytes())
     return Past(
         folder=folder.absolute(),
         job=job,

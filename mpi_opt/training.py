@@ -125,7 +125,8 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
         rules = StopRules(**msgspec.structs.asdict(job.stop) | {"seconds": _seconds(job)})
         shown = _open_log(built, folder, world, orders, rules, stack, begin)
         if trial is not None:
-            built = trial.settle(built, Course(collectives, world.connect, rules, _control_every(job), shown.say))
+            course = Course(collectives, world.connect, rules, _control_every(job), shown.say)
+            built = trial.settle(built, course, folder, world.library)
         del trial  # and with it the data as read
         if begin.kept is None:
             keep(built, folder, collectives)

@@ -45,7 +45,7 @@ class Course(NamedTuple):
     say: Callable[[str], None]
 
 
-class _Trained(NamedTuple):
+class Trained(NamedTuple):
     """One training: mean loss and share of errors of the rows left out, rounds, and bytes of all nodes."""
 
     loss: float
@@ -54,7 +54,14 @@ class _Trained(NamedTuple):
     sent: int
 
 
-def cross_validate(built: Built, raw: Loaded, fold_of: Indices, course: Course) -> Mapping[str, Any]:
+def cross_validate(
+    built: Built,
+    raw: Loaded,
+    fold_of: Indices,
+    course: Course,
+    trained: list[list[Trained]],
+    kept: Callable[[Sequence[Sequence[Trained]]], None],
+) -> Mapping[str, Any]:
     """Train on all folds but one, for each fold and each l2; choose an l2. Called by all processes together.
 
     Parameters
@@ -66,6 +73,10 @@ def cross_validate(built: Built, raw: Loaded, fold_of: Indices, course: Course) 
     fold_of : ndarray of int64
         As `datasets.folds.deal_folds` returns it.
     course : Course
+    trained : list of list of Trained
+        What an earlier attempt found: for each of the first folds one for each l2. The others are added.
+    kept : callable
+        Takes ``trained`` after every fold, to be gone on with should this attempt be cut off.
 
     Returns
     -------
@@ -82,13 +93,16 @@ def cross_validate(built: Built, raw: Loaded, fold_of: Indices, course: Course) 
     validation = built.job.validation
     assert validation is not None
     grid, began = validation.l2, time.perf_counter()
-    trained: list[list[_Trained]] = []
-    for fold in range(validation.folds):
+    if trained:
+        course.say(f"validation: {len(trained)} of {validation.folds} folds were done before")
+    kept(trained)
+    for fold in range(len(trained), validation.folds):
         trained.append(_fold(built, raw, fold_of, fold, course))
         course.say(
             f"validation: fold {fold + 1} of {validation.folds}, {len(grid)} values of l2, "
             f"{time.perf_counter() - began:.1f} s so far"
         )
+        kept(trained)
     classes = raw.info.labels is not None
     table = [_line(l2, [fold[k] for fold in trained], classes) for k, l2 in enumerate(grid)]
     chosen = choose(table, validation.choose, validation.rule)
@@ -130,7 +144,7 @@ def choose(table: Sequence[Mapping[str, Any]], what: str, rule: str) -> int:
     return int(np.flatnonzero(means <= means[best] + table[best][f"{what}_sd"] / np.sqrt(folds))[0])
 
 
-def _fold(built: Built, raw: Loaded, fold_of: Indices, fold: int, course: Course) -> list[_Trained]:
+def _fold(built: Built, raw: Loaded, fold_of: Indices, fold: int, course: Course) -> list[Trained]:
     """Train on all rows but those of ``fold`` with every l2, each from the model of the one before."""
     job, validation = built.job, built.job.validation
     assert validation is not None
@@ -146,7 +160,7 @@ def _fold(built: Built, raw: Loaded, fold_of: Indices, fold: int, course: Course
     return result
 
 
-def _train(built: Built, x0: Vector, where: str, course: Course) -> tuple[Vector, _Trained]:
+def _train(built: Built, x0: Vector, where: str, course: Course) -> tuple[Vector, Trained]:
     """Return the model of one training, the same on every process, and its figures."""
     job, rules = built.job, course.rules
     network = course.connect(built)
@@ -183,10 +197,10 @@ def _train(built: Built, x0: Vector, where: str, course: Course) -> tuple[Vector
     mine = np.array([problem.figures(model) for problem in built.tests], dtype=np.float64)
     loss, wrong, rows = np.concatenate(course.collectives.gather(mine)).sum(axis=0)
     sent = traffic.payload_bytes + traffic.header_bytes + traffic.control_bytes + traffic.evaluation_bytes
-    return model, _Trained(float(loss / rows), float(wrong / rows), outcome.rounds, sent)
+    return model, Trained(float(loss / rows), float(wrong / rows), outcome.rounds, sent)
 
 
-def _line(l2: float, folds: Sequence[_Trained], classes: bool) -> dict[str, Any]:
+def _line(l2: float, folds: Sequence[Trained], classes: bool) -> dict[str, Any]:
     """Return what the folds say about one l2."""
     losses, errors = ([getattr(one, name) for one in folds] for name in ("loss", "error"))
     line = {"l2": l2, "loss_mean": float(np.mean(losses)), "loss_sd": float(np.std(losses, ddof=1)), "losses": losses}

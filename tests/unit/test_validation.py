@@ -12,10 +12,11 @@ from support.jobs import write_libsvm
 from support.prepared import loaded_of
 from support.threads import on_threads
 
+from mpi_opt import validation
 from mpi_opt.datasets.folds import deal_folds, without_fold
 from mpi_opt.datasets.load import DataSpec, load
 from mpi_opt.errors import DataError, DivergedError, JobError
-from mpi_opt.execute import Orders, simulate_job
+from mpi_opt.execute import Orders, resume_job, simulate_job
 from mpi_opt.job import load_job, to_toml
 from mpi_opt.model import load_model
 from mpi_opt.network.collectives import Solo
@@ -361,3 +362,27 @@ def test_a_run_that_goes_on_takes_what_was_chosen(folder):
     (folder / "out" / "validation.json").unlink()
     _, trial = prepare_run(job, Solo(), 3, range(3), None, folder / "out")
     assert trial is not None
+
+
+@pytest.mark.parametrize("change", [[], ["stop.steps=39"]])
+def test_folds_done_before_a_run_was_cut_off_are_not_done_again(folder, monkeypatch, change):
+    whole = tuned(folder, out="whole")
+    train, calls = validation._train, []
+
+    def cut_off(*arguments):
+        calls.append(arguments)
+        if len(calls) == 8:  # three values of l2 a fold: in the third one
+            raise KeyboardInterrupt
+        return train(*arguments)
+
+    monkeypatch.setattr(validation, "_train", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        tuned(folder)
+    assert resume_job(folder / "out", Orders(progress="none", command=["test"]), change, repartition=False) == 0
+    model = load_model(folder / "out" / "model.h5")
+    # another job would be compared with the folds of this one: it begins again
+    assert len(calls) == 8 + (12 if change else 6)
+    assert ("2 of 4 folds were done before" in (folder / "out" / "log.txt").read_text()) == (not change)
+    np.testing.assert_array_equal(model.weights, whole.weights)
+    assert model.validation == whole.validation
+    assert model.provenance["nodes"] == 3
