@@ -76,7 +76,9 @@ def open_model(path: Path, collectives: Collectives) -> Model:
     return model
 
 
-def reading_of(model: Model, index_base: int | None = None, label: str | int | None = None) -> Reading:
+def reading_of(
+    model: Model, index_base: int | None = None, label: str | int | None = None, labelled: bool = True
+) -> Reading:
     """Return how sets are read for a model: as its job read the training set, columns counted from the same base.
 
     Parameters
@@ -86,6 +88,8 @@ def reading_of(model: Model, index_base: int | None = None, label: str | int | N
         Another base.
     label : str or int, optional
         Another label column of tables.
+    labelled : bool
+        False for tables that have neither labels nor weights.
     """
     data = tomllib.loads(model.job).get("data", {})
     words = data.get("labels")
@@ -93,9 +97,10 @@ def reading_of(model: Model, index_base: int | None = None, label: str | int | N
         index_base=model.index_base if index_base is None else index_base,
         # a row left out would have no prediction
         nan="zero" if data.get("nan") == "zero" else "refuse",
-        label=data.get("label") if label is None else label,
-        weight=data.get("weight"),
-        labels=None if words is None else tuple(words),
+        label=(data.get("label") if label is None else label) if labelled else None,
+        weight=data.get("weight") if labelled else None,
+        labels=tuple(words) if words is not None and labelled else None,
+        labelled=labelled,
     )
 
 
@@ -112,7 +117,7 @@ def score(
     words, search, reading
         As for `datasets.holding.hold`.
     extra : {"refuse", "ignore"}
-        What to do with columns beyond the model's. Columns that are missing are zeros.
+        What to do with columns beyond the model's. Columns that a sparse set lacks are zeros.
     collectives : Collectives
 
     Raises
@@ -132,6 +137,11 @@ def score(
                 "--extra-features ignore leaves the others out"
             )
         held = _narrowed(held, model.features)
+    if held.sparse is None and held.features < model.features:
+        raise DataError(
+            f"{held.name}: has {held.features} features, the model has {model.features}; allowed are as many "
+            "(predict --no-label takes all columns of a table for features)"
+        )
     # A shift makes sparse rows dense, and dense products depend on their shape.
     dense = held.sparse is None or model.preparation.shift is not None
     height = max(1, min(256, _BLOCK_BYTES // (8 * max(model.features, 1)))) if dense else 1
@@ -139,8 +149,7 @@ def score(
     cuts = np.minimum(blocks * np.arange(collectives.size + 1) // collectives.size * height, held.rows)
     whole = Partition(np.arange(held.rows, dtype=np.int64), cuts.astype(np.int64))
     owners = np.arange(collectives.size, dtype=np.int64)
-    width = model.features if held.sparse is not None else min(held.features, model.features)
-    (shard,) = deal(held, held.labels, width, whole, owners, [collectives.rank], collectives)
+    (shard,) = deal(held, held.labels, model.features, whole, owners, [collectives.rank], collectives)
     found = Scored(
         held.name,
         held.rows,
@@ -181,15 +190,12 @@ def _margins(model: Model, features: Features, height: int) -> Vector:
     rows = features.shape[0]
     out: Vector = np.empty((model.columns, rows) if model.columns > 1 else rows)
     for begin in range(0, rows, height):
-        block = features[begin : begin + height]
-        if block.shape[1] < model.features:
-            block = np.pad(block, ((0, 0), (0, model.features - block.shape[1])))
-        out[..., begin : begin + height] = margins(model, block)
+        out[..., begin : begin + height] = margins(model, features[begin : begin + height])
     return out
 
 
 def _refuse_infinite(found: Scored, numbers: Indices, collectives: Collectives) -> None:
-    bad = np.flatnonzero(~np.isfinite(found.margins).reshape(-1, found.labels.size).all(axis=0))
+    bad = np.flatnonzero(~np.isfinite(np.atleast_2d(found.margins)).all(axis=0))
     rows = [row for row in collectives.gather(int(numbers[bad[0]]) if bad.size else None) if row is not None]
     if rows:
         raise DataError(

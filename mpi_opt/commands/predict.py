@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mpi_opt.commands.arguments import Commands, column, processes, quiet_pipes
-from mpi_opt.errors import EXIT_DONE
+from mpi_opt.errors import EXIT_DONE, JobError
 
 
 def add_to(commands: Commands) -> None:
@@ -21,6 +21,11 @@ def add_to(commands: Commands) -> None:
         help="a label or value for each row; probabilities of all classes; or margins (default: label)",
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="where predictions go (default: standard output)")
+    parser.add_argument(
+        "--no-label",
+        action="store_true",
+        help="the table or array has neither labels nor weights: all its columns are features",
+    )
     parser.set_defaults(handler=_predict)
 
 
@@ -53,6 +58,8 @@ def _predict(options: argparse.Namespace, _command: Sequence[str]) -> int:
 
     import threadpoolctl
 
+    if options.no_label and options.label is not None:
+        raise JobError(f"--label {options.label} beside --no-label: allowed is one of them")
     together = processes()
     from mpi_opt.datasets.source import search_paths
     from mpi_opt.predicting import open_model, reading_of, score
@@ -63,7 +70,7 @@ def _predict(options: argparse.Namespace, _command: Sequence[str]) -> int:
     with threadpoolctl.threadpool_limits(1):  # the same bits, however many cores there are
         model = open_model(options.model, together)
         check_what(model, options.what)
-        reading = reading_of(model, options.index_base, options.label)
+        reading = reading_of(model, options.index_base, options.label, not options.no_label)
         found = score(model, options.data, search_paths(), reading, options.extra_features, together)
         if together.rank == 0:
             for note in found.notes:

@@ -105,7 +105,9 @@ def _split(found: Found, reading: Reading) -> tuple[Found, Indices]:
                 )
             taken.append(wanted % width)
             parts[k - 1], called[k] = found.features[:, wanted], f"{called[0]}, column {wanted % width}"
-    if parts[0] is None:
+    if not reading.labelled:
+        parts[0] = np.zeros(found.features.shape[0])
+    elif parts[0] is None:
         raise DataError(f"{called[0]}: has no labels; {_REMEDY}")
     columns = np.delete(np.arange(width, dtype=np.int64), taken)
     if columns.size != width - len(taken) or not columns.size:

@@ -27,6 +27,8 @@ class Reading:
         from 0 (negative: from the end). ``None`` leaves the choice to the reader, and has no weights.
     labels : tuple of str or None
         Labels that are words: the k-th stands for the number k, counted from 0. ``None`` where labels are numbers.
+    labelled : bool
+        Whether a table has labels; where it has none, all its columns are features, and labels read are 0.
 
     Raises
     ------
@@ -39,6 +41,7 @@ class Reading:
     label: str | int | None = None
     weight: str | int | None = None
     labels: tuple[str, ...] | None = None
+    labelled: bool = True
 
     def __post_init__(self) -> None:
         if self.index_base not in (0, 1, None):

@@ -43,8 +43,8 @@ class Layout:
         Columns, those of label and weight included.
     names : tuple of str or None
         Of the columns, where a file has a header.
-    label : int
-        The column of the label.
+    label : int or None
+        The column of the label; ``None`` where there is none.
     weight : int or None
         The column of the weights.
     words : dict of str to float, or None
@@ -55,14 +55,14 @@ class Layout:
     begins: tuple[int, ...]
     width: int
     names: tuple[str, ...] | None
-    label: int
+    label: int | None
     weight: int | None
     words: dict[str, float] | None
 
     @property
     def features(self) -> int:
         """Number of columns that are neither label nor weight."""
-        return self.width - 1 - (self.weight is not None)
+        return self.width - (self.label is not None) - (self.weight is not None)
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -79,14 +79,12 @@ class Layout:
         """Return what was found out, for the user to see whether it is right."""
         marks = " and ".join(_DELIMITERS[mark] for mark in dict.fromkeys(self.delimiters))
         header = "no header" if self.names is None else "a header"
+        label = "no label" if self.label is None else f"the label is {self.called(self.label)}"
         weight = "" if self.weight is None else f", the weights are {self.called(self.weight)}"
         nameless = ""
         if self.names is not None and not self.names[0] and 0 not in (self.label, self.weight):
             nameless = "; column 0 has no name and is taken for a feature: remove it if it only numbers the rows"
-        return (
-            f"{name}: {self.width} columns parted by {marks}, {header}; "
-            f"the label is {self.called(self.label)}{weight}{nameless}"
-        )
+        return f"{name}: {self.width} columns parted by {marks}, {header}; {label}{weight}{nameless}"
 
 
 def look(source: TableFiles, reading: Reading) -> Layout:
@@ -124,11 +122,11 @@ def look(source: TableFiles, reading: Reading) -> Layout:
         delimiters.append(delimiter)
         begins.append(ends[0] if header else start)
     where = str(source.paths[0])
-    label = _label(where, reading.label, names, width)
+    label = _label(where, reading.label, names, width) if reading.labelled else None
     weight = None if reading.weight is None else _column(where, "weight", reading.weight, names, width)
-    if weight == label:
+    if weight is not None and weight == label:
         raise DataError(f"{where}: data.label and data.weight name the same column; allowed are two")
-    if width < 2 + (weight is not None):
+    if width <= (label is not None) + (weight is not None):
         raise DataError(f"{where}: has {width} columns, so none is a feature; a row is its label and features")
     return Layout(
         tuple(delimiters), tuple(begins), width, None if names is None else tuple(names), label, weight, words

@@ -126,7 +126,7 @@ def _parse(chunk: _Chunk, layout: Layout, reading: Reading) -> Piece:
     table = _plain(chunk, lines, layout)
     if table is None:
         table = _numbers(chunk, lines, layout)
-    taken = [layout.label] if layout.weight is None else [layout.label, layout.weight]
+    taken = [column for column in (layout.label, layout.weight) if column is not None]
     columns = np.delete(np.arange(layout.width), taken)
 
     def place(row: int, column: int) -> str:
@@ -137,7 +137,8 @@ def _parse(chunk: _Chunk, layout: Layout, reading: Reading) -> Piece:
         return f"{where} {cut(fields[k])} in {layout.called(k)}"
 
     weights = None if layout.weight is None else table[:, layout.weight].copy()
-    return settle(table[:, columns], table[:, layout.label].copy(), weights, reading.nan, place)
+    labels = np.zeros(len(table)) if layout.label is None else table[:, layout.label].copy()
+    return settle(table[:, columns], labels, weights, reading.nan, place)
 
 
 def _plain(chunk: _Chunk, lines: list[str], layout: Layout) -> Vector | None:
@@ -179,7 +180,7 @@ def _blank(fields: list[str]) -> bool:
 def _numbers(chunk: _Chunk, lines: list[str], layout: Layout) -> Vector:
     """Return the table of lines, missing values as nan, labels that are words as their numbers."""
     table = [row for row in _fields(chunk, lines, layout) if not _blank(row)]
-    if layout.words is not None:
+    if layout.words is not None and layout.label is not None:
         spelled = {word: str(number) for word, number in layout.words.items()}
         for row in table:
             word = row[layout.label].strip()
