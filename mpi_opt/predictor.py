@@ -69,13 +69,10 @@ def probabilities(model: Model, z: Vector) -> Vector:
         )
     if model.loss == "softmax":
         return Softmax().probabilities(z)
+    if z.ndim > 1:
+        return Softmax().probabilities(_log_sigmoids(z))
     # The slope for the label -1 is 1 / (1 + exp(-z)), safe from overflow.
-    yes = Logistic().slope(z, _NEGATIVE)
-    if z.ndim == 1:
-        return np.stack([yes, Logistic().slope(-z, _NEGATIVE)])
-    total = np.add.reduce(yes, axis=0)
-    # Where all underflow, 1 / (1 + exp(-z)) is exp(z).
-    return np.where(total > 0.0, yes / np.where(total > 0.0, total, 1.0), Softmax().probabilities(z))
+    return np.stack([Logistic().slope(z, _NEGATIVE), Logistic().slope(-z, _NEGATIVE)])
 
 
 def log_losses(model: Model, z: Vector, classes: Indices) -> Vector:
@@ -84,6 +81,9 @@ def log_losses(model: Model, z: Vector, classes: Indices) -> Vector:
         return Softmax().value(z, classes)
     if z.ndim == 1:
         return Logistic().value(z, 1.0 - 2.0 * classes)
-    own = probabilities(model, z)[classes, np.arange(classes.size)]
-    with np.errstate(divide="ignore"):
-        return -np.log(own)
+    return Softmax().value(_log_sigmoids(z), classes)
+
+
+def _log_sigmoids(z: Vector) -> Vector:
+    """Return ``log(1 / (1 + exp(-z)))``: softmax of these are the sigmoids over their sum, without underflow."""
+    return -Logistic().value(z, -_NEGATIVE)

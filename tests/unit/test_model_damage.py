@@ -69,11 +69,13 @@ def first(folder):
 def loaded(path, data):
     """Return the model in ``data``, or None for an error as it should be."""
     path.write_bytes(data)
+    model, error = None, str(path)
     try:
-        return load_model(path)
-    except DataError as error:
-        assert str(path) in str(error)
-        return None
+        model = load_model(path)
+    except DataError as found:
+        error = str(found)
+    assert str(path) in error
+    return model
 
 
 def same(model):
