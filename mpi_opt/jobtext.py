@@ -23,7 +23,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\[(\d+)\]|\.?([^.\[\]]+)")
-_BARE_KEY = re.compile(r"^[A-Za-z0-9_-]+$")
+_BARE_KEY = re.compile(r"^[A-Za-z0-9_-]+\Z")
 
 
 def parse(text: str, place: str) -> Plain:
