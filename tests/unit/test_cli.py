@@ -108,7 +108,19 @@ def test_commands_of_this_release(capsys: pytest.CaptureFixture[str]) -> None:
     listed = [
         line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("    ") and line[4] != " "
     ]
-    assert listed == ["run", "simulate", "resume", "plan", "info", "predict", "evaluate", "model", "data"]
+    assert listed == [
+        "run",
+        "simulate",
+        "resume",
+        "plan",
+        "info",
+        "submit",
+        "status",
+        "predict",
+        "evaluate",
+        "model",
+        "data",
+    ]
 
 
 def test_threads_are_limited_before_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
