@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.jobs import write_job
 from support.threads import on_threads
 
 from mpi_opt.datasets.holding import hold
@@ -20,7 +21,9 @@ from mpi_opt.datasets.spec import Reading
 from mpi_opt.datasets.tablelayout import look
 from mpi_opt.datasets.tables import CHUNK, csv_pieces
 from mpi_opt.errors import DataError, JobError
+from mpi_opt.job import load_job, to_toml
 from mpi_opt.network.collectives import Solo
+from mpi_opt.shards import load_shards
 
 PACKERS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
@@ -334,3 +337,21 @@ def test_fuzz_gives_an_error_or_the_numbers_of_csv(tmp_path_factory, tail, parts
     assert want is not None
     want = [row for row in want if all(map(math.isfinite, row))]
     assert np.array_equal(np.column_stack([labels, features]), want)
+
+
+def test_keys_of_a_job(tmp_path):
+    write(tmp_path / "t.csv", "w,a,b,kind\n1,2,3,no\n4,5,6,yes\n7,,9,no\n")
+    keys = ["data.train=t.csv", "data.weight=0", "data.label=kind", 'data.labels=["no", "yes"]', "data.nan=drop-row"]
+    job = load_job(write_job(tmp_path), keys)
+    assert load_job(to_toml(job)).data == job.data
+    loaded = load_shards(job, Solo(), 1, [0])
+    (shard,) = loaded.train
+    assert np.array_equal(shard.features, [[2, 3], [5, 6]])
+    assert np.array_equal(shard.labels, [-1, 1])
+    assert np.array_equal(shard.weights / shard.weights[0], [1, 4])
+    assert [note.partition(": ")[2][:9] for note in loaded.warnings[:2]] == ["4 columns", "1 rows le"]
+    for key, said in (("data.label=1.5", "name, or its number"), ('data.labels=["no"]', "two words or more")):
+        with pytest.raises(JobError, match=said):
+            load_job(tmp_path / "job.toml", [key])
+    with pytest.raises(JobError, match="a word is there twice"):
+        load_job(tmp_path / "job.toml", ['data.labels=["no", "no"]'])
