@@ -229,6 +229,8 @@ def _open_log(
             )
             shown = progress(orders.progress, rules, log)
             shown.say(f"{job.name}: {job.algorithm.name} on {world.nodes} nodes, {world.library}")
+            info = built.loaded.info
+            shown.say(f"data {info.name}: {info.rows} rows x {info.features} features")
             for note in (*world.notes, *built.notes, *begin.notes):
                 shown.say(note)
         except (OSError, MpiOptError) as failed:

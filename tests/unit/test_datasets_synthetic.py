@@ -25,6 +25,7 @@ from mpi_opt.datasets.synthetic_shards import write_shard_file
 from mpi_opt.datasets.synthetic_text import write_text
 from mpi_opt.errors import DataError, JobError
 from mpi_opt.job import load_job
+from mpi_opt.model import load_model
 from mpi_opt.network.collectives import Solo
 
 SMALL = {
@@ -414,3 +415,16 @@ def test_a_sample_takes_every_so_many_th_row():
     np.testing.assert_array_equal(labels, y[order])
     assert (figures.rows, figures.nonzeros) == (2500, np.count_nonzero(X))
     assert figures.labels == {-1.0: (y < 0).sum(), 1.0: (y > 0).sum()}
+
+
+def test_a_run_names_the_stand_in_in_its_log_and_its_model(tmp_path):
+    train = tmp_path / "train.txt"
+    list(write_text(train, mark(SMALL["epsilon"]), blocks(SMALL["epsilon"])))
+    job = tmp_path / "job.toml"
+    job.write_text(
+        'name = "a"\ndata.train = "train.txt"\nproblem.loss = "logistic"\nalgorithm.name = "lbfgs"\nstop.steps = 1\n'
+    )
+    assert cli.main(["simulate", str(job), "--nodes", "2", "--out", str(tmp_path / "run"), "--progress", "none"]) == 0
+    log = (tmp_path / "run" / "log.txt").read_text()
+    assert "data train.txt (synthetic: epsilon-sim): 1100 rows x 40 features" in log
+    assert load_model(tmp_path / "run" / "model.h5").provenance["data"] == "train.txt (synthetic: epsilon-sim)"
