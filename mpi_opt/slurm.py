@@ -20,7 +20,7 @@ JOB_ID = "slurm-job.txt"
 BATCH = "submit.sbatch"
 """The batch file, in the folder of the run or of the sweep."""
 
-_PLAIN = re.compile(r"[^A-Za-z0-9_@%+=:,./^-]")
+_UNUSUAL = re.compile(r"[^A-Za-z0-9_@%+=:,./-]")
 _WHEN = re.compile(r"(?:(?P<days>\d+)-)?(?P<parts>\d+(?::\d+){0,2})\Z")
 
 
@@ -147,6 +147,8 @@ def _directives(batch: Batch) -> Iterator[str]:
         "open-mode": "append",
         "nodes": batch.nodes,
         "ntasks": batch.ntasks,
+        # Alike on all nodes: else the first ones are filled, and the last has what is left.
+        "ntasks-per-node": None if batch.ntasks % batch.nodes else batch.ntasks // batch.nodes,
         "cpus-per-task": site.cpus_per_task,
         "time": as_limit(batch.seconds),
         "array": f"0-{len(batch.sweep) - 1}{limit}" if batch.sweep else None,
@@ -168,8 +170,10 @@ def _directives(batch: Batch) -> Iterator[str]:
 
 
 def _directive(option: str) -> str:
-    """Return a line for ``sbatch``: a backslash keeps the next character from being a blank, a quote or a comment."""
-    return "#SBATCH " + _PLAIN.sub(lambda found: "\\" + found[0], one_line(option, "an option of sbatch"))
+    """Return a line for ``sbatch``, quoted as it reads quotes: a backslash counts within them too."""
+    if _UNUSUAL.search(one_line(option, "an option of sbatch")):
+        option = '"' + option.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return f"#SBATCH {option}"
 
 
 def _setting(batch: Batch) -> Iterator[str]:
