@@ -52,5 +52,11 @@ class RankFailedError(MpiOptError):
     exit_code = 6
 
 
+class PausedError(MpiOptError):
+    """The run was asked to stop before it had a state to keep; what was done so far is kept elsewhere."""
+
+    exit_code = 75
+
+
 EXIT_DONE = 0
-EXIT_PAUSED = 75
+EXIT_PAUSED = PausedError.exit_code

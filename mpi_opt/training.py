@@ -3,7 +3,8 @@
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ import numpy as np
 
 from mpi_opt.algorithms.registry import NEWTON
 from mpi_opt.build import Built
-from mpi_opt.errors import EXIT_DONE, EXIT_PAUSED, DivergedError, JobError, MpiOptError
+from mpi_opt.errors import EXIT_DONE, EXIT_PAUSED, DivergedError, JobError, MpiOptError, PausedError
 from mpi_opt.job import Job, to_toml
 from mpi_opt.jobtime import end_of_job
 from mpi_opt.metrics.evaluate import Evaluator
@@ -24,12 +25,13 @@ from mpi_opt.results import conclude, open_recorders
 from mpi_opt.resuming import Kept, Past, mean_model, read_kept
 from mpi_opt.run.check import replica_check
 from mpi_opt.run.checkpoint import Checkpoints
+from mpi_opt.run.claim import Claim
 from mpi_opt.run.folder import clear_folder, open_folder, refuse_held
 from mpi_opt.run.loop import run
 from mpi_opt.run.plan import CONTROL_SYNCS, Outcome, Plan
 from mpi_opt.run.progress import Progress, Silent, progress
 from mpi_opt.run.signals import Signals
-from mpi_opt.run.stop import StopRules
+from mpi_opt.run.stop import StopRules, asked_by, wish
 from mpi_opt.run.summary import lines, totals
 from mpi_opt.scaling.cost import NetworkProfile
 from mpi_opt.tuning import keep, prepare_run
@@ -113,10 +115,10 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
 
     _check_stop(job, world.nodes)
     out, collectives = Path("runs") / job.name if orders.out is None else orders.out, world.collectives
-    refuse_held(out, collectives, overwrite=orders.overwrite)
     with threadpoolctl.threadpool_limits(1), ExitStack() as stack:
-        if job.network.watchdog != "off":
-            stack.enter_context(world.guard(out.absolute() / ".alive", job.network.watchdog))
+        stack.enter_context(Claim(out.absolute(), collectives))
+        refuse_held(out, collectives, overwrite=orders.overwrite)
+        _watch(job, world, out.absolute(), stack)
         # One BLAS thread a node: ranks share a host's cores, and the bits must not depend on their number.
         earlier = None if past is None else past.folder
         built, trial = prepare_run(job, collectives, world.nodes, world.local, world.measure, earlier)
@@ -124,16 +126,22 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
         folder = open_folder(out, collectives, overwrite=orders.overwrite) if begin.kept is None else out.absolute()
         rules = StopRules(**msgspec.structs.asdict(job.stop) | {"seconds": _seconds(job)})
         shown = _open_log(built, folder, world, orders, rules, stack, begin)
+        signals = stack.enter_context(Signals())
+        deadline = end_of_job(os.environ, collectives) if job.stop.seconds == "slurm" else None
         if trial is not None:
-            course = Course(collectives, world.connect, rules, _control_every(job), shown.say)
-            built = trial.settle(built, course, folder, world.library)
+            asked = partial(_asked, signals, deadline, collectives)
+            course = Course(collectives, world.connect, rules, _control_every(job), shown.say, asked)
+            try:
+                built = trial.settle(built, course, folder, world.library)
+            except PausedError as paused:
+                return _left(str(paused), shown, folder)
         del trial  # and with it the data as read
         if begin.kept is None:
             keep(built, folder, collectives)
         recorders = open_recorders(built, folder, collectives, world.library, orders.command, stack, begin.kept)
         network = world.connect(built)
-        signals = stack.enter_context(Signals())
-        outcome = run(_plan(built, network, rules, recorders, shown, begin, _checkpoints(job, folder, world), signals))
+        plan = _plan(built, network, rules, recorders, shown, begin)
+        outcome = run(replace(plan, checkpoints=_checkpoints(job, folder, world), signals=signals, deadline=deadline))
         if outcome.paused:
             return _leave(outcome, recorders, network, shown, folder)
         reason = ("diverged: " if outcome.diverged else "done: ") + outcome.reason
@@ -158,14 +166,34 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
     return EXIT_DONE
 
 
+def _watch(job: Job, world: World, out: Path, stack: ExitStack) -> None:
+    """Have the other processes watched, while ``stack`` lasts."""
+    error = None
+    try:
+        if job.network.watchdog != "off":
+            stack.enter_context(world.guard(out / ".alive", job.network.watchdog))
+    except OSError as failed:
+        error = JobError(f"cannot write to the result folder {out}: {failed.strerror or failed}; give another --out")
+    world.collectives.check(error)
+
+
 def _leave(outcome: Outcome, recorders: Sequence[Recorder], network: Network, shown: Progress, folder: Path) -> int:
     """Close what is open and say how to go on."""
     for recorder in recorders:
         recorder.close(f"paused: {outcome.reason} after {outcome.steps} steps; mpi-opt resume goes on")
     network.close()
-    shown.say(f"paused: {outcome.reason}; a checkpoint holds all up to step {outcome.steps}")
+    return _left(f"{outcome.reason}; a checkpoint holds all up to step {outcome.steps}", shown, folder)
+
+
+def _left(what: str, shown: Progress, folder: Path) -> int:
+    shown.say(f"paused: {what}")
     shown.say(f"go on with: mpi-opt resume {os.path.relpath(folder)}")
     return EXIT_PAUSED
+
+
+def _asked(signals: Signals, deadline: float | None, collectives: Collectives) -> str:
+    """Return who asks the run to pause, agreed on by all."""
+    return asked_by(float(collectives.max([wish(signals, deadline)])[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +277,6 @@ def _plan(
     recorders: Sequence[Recorder],
     shown: Progress,
     begin: _Begin,
-    checkpoints: Checkpoints,
-    signals: Signals,
 ) -> Plan:
     job = built.job
     return Plan(
@@ -261,9 +287,6 @@ def _plan(
         x0=np.zeros(built.problems[0].dim) if begin.x0 is None else begin.x0,
         begin=begin.step if begin.kept is None else 0,
         resumed=None if begin.kept is None else begin.kept.pieces,
-        checkpoints=checkpoints,
-        signals=signals,
-        deadline=end_of_job(os.environ, network.collectives) if job.stop.seconds == "slurm" else None,
         rules=rules,
         evaluator=Evaluator(
             network,

@@ -9,7 +9,7 @@ import numpy as np
 from mpi_opt.build import Built, build, with_l2
 from mpi_opt.datasets.folds import without_fold
 from mpi_opt.datasets.load import Loaded
-from mpi_opt.errors import DivergedError
+from mpi_opt.errors import DivergedError, PausedError
 from mpi_opt.metrics.evaluate import Evaluator
 from mpi_opt.network.base import Network
 from mpi_opt.network.collectives import Collectives
@@ -36,6 +36,8 @@ class Course(NamedTuple):
         See `run.plan.Plan`.
     say : callable
         Takes a line for the log.
+    asked : callable
+        Returns who asks the run to pause, the same on every process; empty where nobody does. Called by all together.
     """
 
     collectives: Collectives
@@ -43,6 +45,7 @@ class Course(NamedTuple):
     rules: StopRules
     control_every: int
     say: Callable[[str], None]
+    asked: Callable[[], str]
 
 
 class Trained(NamedTuple):
@@ -89,6 +92,8 @@ def cross_validate(
     ------
     DivergedError
         On every process: a training diverged; names fold and l2.
+    PausedError
+        On every process: the run is asked to pause.
     """
     validation = built.job.validation
     assert validation is not None
@@ -155,6 +160,10 @@ def _fold(built: Built, raw: Loaded, fold_of: Indices, fold: int, course: Course
     x0, result = np.zeros(now.problems[0].dim), []
     for l2 in grid:
         now = with_l2(now, l2)
+        if reason := course.asked():
+            paused = PausedError(f"{reason}; validation has done {fold} of {validation.folds} folds")
+            paused.everywhere = True
+            raise paused
         x0, trained = _train(now, x0, f"validation, fold {fold + 1}, l2 = {l2:g}", course)
         result.append(trained)
     return result

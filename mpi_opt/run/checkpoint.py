@@ -115,14 +115,21 @@ class Checkpoints:
         manifest = json.dumps({**content, "sha256": _digest(content)}, indent=1) + "\n"
         replace_file(making / _MANIFEST, manifest.encode())
         if final.exists():  # a damaged one that a resumed run has come past
-            old = self.folder / f".{final.name}.old"
-            final.rename(old)
-            shutil.rmtree(old)
+            self._take_away(final)
         making.rename(final)
         sync_folder(self.folder)
-        for older in found(self.folder)[self.keep :]:
+        there = found(self.folder)
+        at = there.index(final)
+        # Newer ones are damaged ones too, that a resumed run has passed over: they must not outlive whole ones.
+        for superfluous in there[:at] + there[at + self.keep :]:
             with suppress(OSError):  # what cannot be removed does no harm
-                shutil.rmtree(older)
+                self._take_away(superfluous)
+
+    def _take_away(self, path: Path) -> None:
+        """Remove a checkpoint, which loses its name first: half of one is none."""
+        old = self.folder / f".{path.name}.old"
+        path.rename(old)
+        shutil.rmtree(old)
 
 
 def found(folder: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from mpi_opt.algorithms.base import Info
 from mpi_opt.requests import Average, Steps
 from mpi_opt.run.plan import Outcome, Plan
 from mpi_opt.run.snapshot import restore, take
-from mpi_opt.run.stop import OVER, Control, Verdict, Watch, asked_by
+from mpi_opt.run.stop import Control, Verdict, Watch, asked_by, wish
 from mpi_opt.types import Vector
 
 
@@ -120,7 +120,9 @@ class Run:
         verdict = self._read() if self.controlled else None
         sent = max(traffic.payload_bytes + traffic.header_bytes for traffic in network.traffic)
         network.control_start(
-            self.control.report(self.clock, sent / 1e6, self._wish(), time.perf_counter() - self.since)
+            self.control.report(
+                self.clock, sent / 1e6, wish(self.plan.signals, self.plan.deadline), time.perf_counter() - self.since
+            )
         )
         self.controlled = True
         if at_once:
@@ -136,13 +138,6 @@ class Run:
         self.asked = self.asked or asked_by(agreed[3])
         self.due = float(agreed[4])
         return self.control.read(agreed)
-
-    def _wish(self) -> int:
-        """Return this process's own wish to pause, as a flag."""
-        plan = self.plan
-        if plan.signals is not None and plan.signals.came:
-            return plan.signals.came
-        return OVER if plan.deadline is not None and time.time() >= plan.deadline else 0
 
     def _checkpoint(self) -> None:
         """Write a checkpoint of what all nodes need to go on from here, with the clock stopped."""

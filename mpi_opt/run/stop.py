@@ -6,10 +6,12 @@ differs between ranks, so it travels in a control reduction and is acted on when
 """
 
 import signal
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from mpi_opt.run.signals import Signals
 from mpi_opt.types import Vector
 
 
@@ -85,6 +87,13 @@ class Verdict:
 
 OVER = 1000
 """Flag of a run whose time is over; above every signal's number."""
+
+
+def wish(signals: Signals | None, deadline: float | None) -> int:
+    """Return this process's own wish to pause, as a flag."""
+    if signals is not None and signals.came:
+        return signals.came
+    return OVER if deadline is not None and time.time() >= deadline else 0
 
 
 def asked_by(flag: float) -> str:

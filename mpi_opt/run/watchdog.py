@@ -20,7 +20,7 @@ from mpi_opt.network.base import Whereabouts
 _LENGTH = 256
 """Bytes of a record, blanks at the end: one write replaces all of it."""
 
-_BEAT_SECONDS = 5.0
+LONGEST_BEAT = 5.0
 """Longest time between two signs of life."""
 
 
@@ -64,14 +64,22 @@ class Watchdog:
     ) -> None:
         self._folder, self._rank, self._size = folder, rank, size
         self._where, self._seconds, self._end = where, seconds, end
-        self._pause = min(_BEAT_SECONDS, seconds / 10)
+        self._pause = min(LONGEST_BEAT, seconds / 10)
         self._stop = threading.Event()
+        self._file = -1
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Begin.
+
+        Raises
+        ------
+        OSError
+            The sign of life cannot be made.
+        """
         if self._size > 1:
             self._folder.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self._place(self._rank), os.O_RDWR | os.O_CREAT, 0o644)
             self._thread.start()
         return self
 
@@ -95,13 +103,12 @@ class Watchdog:
         beat, seen, since = 0, -1, time.monotonic()
         first: dict[int, Sign | None] = {}
         looked = 0.0
-        file = os.open(self._place(self._rank), os.O_RDWR | os.O_CREAT, 0o644)
         try:
             while not self._stop.wait(self._pause):
                 beat += 1
                 where, now = self._where, time.monotonic()
                 text = f"{beat} {where.moves} {int(bool(where.waiting))} {where.step} {where.waiting}"
-                _write(file, text)
+                _write(self._file, text)
                 if where.moves != seen or not where.waiting:
                     seen, since, first = where.moves, now, {}
                 elif now - since >= self._seconds / 2:
@@ -111,7 +118,7 @@ class Watchdog:
                         self._judge(first, now - since)
                         first, looked = self._signs(), now
         finally:
-            os.close(file)
+            os.close(self._file)
 
     def _signs(self) -> dict[int, Sign | None]:
         """Return the other ranks' signs; ``None`` where there is none."""
