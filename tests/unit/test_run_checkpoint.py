@@ -57,11 +57,24 @@ def test_what_is_written_comes_back_as_it_was(tmp_path):
 
 
 def test_the_newest_are_kept(tmp_path):
-    for step in (10, 20, 30, 5):
+    for step in (10, 20, 30):
         write(tmp_path, step)
     assert [path.name for path in found(tmp_path / "checkpoints")] == ["step_000000000030", "step_000000000020"]
     write(tmp_path, 40, keep=1)
     assert [path.name for path in found(tmp_path / "checkpoints")] == ["step_000000000040"]
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_damaged_ones_that_were_passed_over_do_not_outlive_whole_ones(tmp_path, keep):
+    """A run whose checkpoints at 20 and 30 are damaged goes on from 10 and writes one at 15."""
+    for step in (10, 20, 30):
+        write(tmp_path, step, keep=3)
+    for path in found(tmp_path / "checkpoints")[:2]:
+        (path / "node_00000.h5").unlink()
+    last = write(tmp_path, 15, keep=keep)
+    assert [read_manifest(path).step for path in found(tmp_path / "checkpoints")] == [15, 10][:keep]
+    assert [entry.name for entry in (tmp_path / "checkpoints").glob(".*")] == []
+    same(read_node(read_manifest(last), 1), piece(1))
 
 
 def test_one_of_the_same_step_is_replaced(tmp_path):
