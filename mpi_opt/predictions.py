@@ -119,8 +119,12 @@ def _output(out: Path | None, collectives: Collectives) -> Iterator[BinaryIO | N
     if out is None:
         sys.stdout.flush()
         yield sys.stdout.buffer if collectives.rank == 0 else None
-        if collectives.rank == 0:
+        error = None
+        try:
             sys.stdout.flush()
+        except OSError as failed:
+            error = JobError(f"cannot write predictions: {failed.strerror}")
+        collectives.check(error)
         return
     fresh = out.with_name(f".{out.name}.{os.getpid()}.new")
     sink, error = None, None
