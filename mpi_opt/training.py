@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from mpi_opt.algorithms.registry import NEWTON
+from mpi_opt.beginning import Begin, find_begin
 from mpi_opt.build import Built
 from mpi_opt.errors import EXIT_DONE, EXIT_PAUSED, DivergedError, JobError, MpiOptError, PausedError
 from mpi_opt.job import Job, to_toml
@@ -22,7 +23,7 @@ from mpi_opt.metrics.schema import traffic_values
 from mpi_opt.network.base import Network
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.results import conclude, open_recorders
-from mpi_opt.resuming import Kept, Past, mean_model, read_kept
+from mpi_opt.resuming import Past
 from mpi_opt.run.check import replica_check
 from mpi_opt.run.checkpoint import Checkpoints
 from mpi_opt.run.claim import Claim
@@ -35,7 +36,6 @@ from mpi_opt.run.stop import StopRules, asked_by, wish
 from mpi_opt.run.summary import lines, totals
 from mpi_opt.scaling.cost import NetworkProfile
 from mpi_opt.tuning import keep, prepare_run
-from mpi_opt.types import Vector
 from mpi_opt.validation import Course
 
 _CLOCKED_STEPS = 100
@@ -122,7 +122,7 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
         # One BLAS thread a node: ranks share a host's cores, and the bits must not depend on their number.
         earlier = None if past is None else past.folder
         built, trial = prepare_run(job, collectives, world.nodes, world.local, world.measure, earlier)
-        begin = _begin(built, world, past, anew)
+        begin = find_begin(built, collectives, past, anew=anew)
         folder = open_folder(out, collectives, overwrite=orders.overwrite) if begin.kept is None else out.absolute()
         rules = StopRules(**msgspec.structs.asdict(job.stop) | {"seconds": _seconds(job)})
         shown = _open_log(built, folder, world, orders, rules, stack, begin)
@@ -196,35 +196,6 @@ def _asked(signals: Signals, deadline: float | None, collectives: Collectives) -
     return asked_by(float(collectives.max([wish(signals, deadline)])[0]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Begin:
-    """Where the run begins: at a checkpoint, at another run's mean model, or (both absent) at zero."""
-
-    kept: Kept | None = None
-    step: int = 0
-    x0: Vector | None = None
-    notes: tuple[str, ...] = ()
-
-
-def _begin(built: Built, world: World, past: Past | None, anew: bool) -> _Begin:
-    if past is None:
-        return _Begin()
-    if not anew:
-        kept = read_kept(past.folder, world.local, world.nodes, world.collectives)
-        if kept is None:
-            return _Begin(notes=("no checkpoint was written yet: the run begins again",))
-        return _Begin(kept, kept.step, None, (*kept.notes, f"resumed from the checkpoint at step {kept.step}"))
-    found = mean_model(past.folder, built.algorithm.model, world.collectives)
-    if found is None:
-        return _Begin(notes=("no checkpoint was written yet: the run begins again",))
-    step, mean, notes = found
-    said = (
-        f"begun anew on {world.nodes} nodes instead of {past.nodes}, at step {step}: every node at the mean of the old "
-        "nodes' models, rows dealt anew, estimates of neighbours built up anew"
-    )
-    return _Begin(None, step, mean, (*notes, said))
-
-
 def _checkpoints(job: Job, folder: Path, world: World) -> Checkpoints:
     table = job.checkpoint
     return Checkpoints(
@@ -242,7 +213,7 @@ def _seconds(job: Job) -> float | None:
 
 
 def _open_log(
-    built: Built, folder: Path, world: World, orders: Orders, rules: StopRules, stack: ExitStack, begin: _Begin
+    built: Built, folder: Path, world: World, orders: Orders, rules: StopRules, stack: ExitStack, begin: Begin
 ) -> Progress:
     """Write the resolved job, open the log, and say what is about to run; all agree that it worked."""
     shown: Progress = Silent()
@@ -276,7 +247,7 @@ def _plan(
     rules: StopRules,
     recorders: Sequence[Recorder],
     shown: Progress,
-    begin: _Begin,
+    begin: Begin,
 ) -> Plan:
     job = built.job
     return Plan(
