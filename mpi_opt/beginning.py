@@ -61,7 +61,7 @@ def find_begin(built: Built, collectives: Collectives, past: Past | None, *, ane
         return nothing
     step, mean, notes = found
     said = (
-        f"begun anew on {nodes} nodes instead of {past.nodes}, at step {step}: every node at the mean of the old nodes' "
-        "models, rows dealt anew, estimates of neighbours built up anew"
+        f"begun anew on {nodes} nodes instead of {past.nodes}, at step {step}: every node at the mean of the old "
+        "nodes' models, rows dealt anew, estimates of neighbours built up anew"
     )
     return Begin(None, step, mean, (*notes, said))

@@ -19,6 +19,7 @@ from mpi_opt.datasets.source import Source, TableFiles, resolve
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.datasets.tablelayout import look
 from mpi_opt.errors import DataError, JobError, MpiOptError
+from mpi_opt.metrics.attributes import version_of
 from mpi_opt.network.collectives import Collectives
 
 
@@ -165,8 +166,6 @@ class _Work:
         for entry, path in zip(before, paths_of(self._source), strict=True):
             if (entry["bytes"], entry["changed"]) != _stamp(path):
                 raise DataError(f"{path}: changed while it was read; convert it again when it stays as it is")
-        from mpi_opt import __version__
-
         notes = self._seen.notes(self._source.name)
         if isinstance(self._source, TableFiles):
             notes = (look(self._source, self._reading).note(self._source.name), *notes)
@@ -178,7 +177,7 @@ class _Work:
             "notes": list(notes),
             "recipe": self._kind.recipe,
             "command": list(self._wanted.command),
-            "mpi_opt": __version__,
+            "mpi_opt": version_of("mpi_opt"),
             "python": platform.python_version(),
             "processes": processes,
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 
 @functools.cache
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
     """Return the version of an installed package, ``"not installed"`` for one that runs from its source folder."""
     try:
         return importlib.metadata.version(package)
@@ -63,10 +63,10 @@ def run_attributes(
         "seed": seed,
         "node": node,
         "nodes": nodes,
-        "version_mpi_opt": _version("mpi_opt"),
+        "version_mpi_opt": version_of("mpi_opt"),
         "version_python": platform.python_version(),
-        "version_numpy": _version("numpy"),
-        "version_scipy": _version("scipy"),
+        "version_numpy": version_of("numpy"),
+        "version_scipy": version_of("scipy"),
         "version_h5py": str(h5py.version.version),
         "version_hdf5": str(h5py.version.hdf5_version),
         "host": platform.node(),
