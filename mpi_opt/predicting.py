@@ -90,8 +90,16 @@ def reading_of(
         Another label column of tables.
     labelled : bool
         False for tables that have neither labels nor weights.
+
+    Raises
+    ------
+    DataError
+        The job that the model carries cannot be read.
     """
-    data = tomllib.loads(model.job).get("data", {})
+    try:
+        data = tomllib.loads(model.job).get("data", {})
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"the job in the model file is no TOML: {error}") from error
     words = data.get("labels")
     return Reading(
         index_base=model.index_base if index_base is None else index_base,

@@ -287,12 +287,21 @@ def test_what_is_refused(features, capsysbinary, tmp_path):
         (["predict", model, "huge"], 3, "huge: row 2: its numbers times the model's weights are beyond"),
         (["predict", model, data, "--out", "sub"], 2, "cannot write sub: is a folder"),
         (["predict", model, data, "--out", "none/p"], 2, "cannot write none/p: No such file"),
+        (["predict", saved("other.h5", np.ones(FEATURES), "squared", job="no job"), data], 3, "is no TOML"),
         (["predict", model], 2, "DATA"),
         (["evaluate", model, "empty"], 3, "empty: holds no rows"),
     ):
         found, _, err = run(*arguments, **tell)
         assert (found, words in err) == (code, True), err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.h5", "d", "empty", "huge", "m.h5", "sub"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "cut.h5",
+        "d",
+        "empty",
+        "huge",
+        "m.h5",
+        "other.h5",
+        "sub",
+    ]
 
 
 def test_an_error_of_one_process_is_everybodys(features, tmp_path):
