@@ -15,6 +15,7 @@ from mpi_opt.datasets.pieces import Piece
 from mpi_opt.datasets.rows import Rows, Seen
 from mpi_opt.datasets.shardfile import Facts, Layout
 from mpi_opt.datasets.shardfile_collect import Collector
+from mpi_opt.datasets.shardfile_write import writing
 from mpi_opt.datasets.source import Source, TableFiles, resolve
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.datasets.tablelayout import look
@@ -89,7 +90,8 @@ def convert(
         try:
             source = resolve(list(words), search)
             check_keys(source, reading)
-            _check_target(wanted, source)
+            with writing(wanted.path):
+                _check_target(wanted, source)
         except MpiOptError as caught:
             error = caught
     collectives.check(error)

@@ -33,7 +33,9 @@ def describe(source: Source, *, verified: bool) -> dict[str, Any]:
     """
     if verified and not isinstance(source, ShardFiles):
         raise JobError(f"--verify: {source.name} has no checksums; allowed are files made by mpi-opt data convert")
-    told: dict[str, Any] = {"name": source.name, "kind": _kind(source), "files": [_file(p) for p in paths_of(source)]}
+    told: dict[str, Any] = {"name": source.name, "kind": _kind(source), "files": []}
+    packable = not isinstance(source, ShardFiles | ArrayFiles)
+    told["files"] = [_file(path, detect(path) if packable else None) for path in paths_of(source)]
     if isinstance(source, ShardFiles):
         told["sets"] = [_shards(open_shards(path), verified) for path in source.paths]
     return told
@@ -107,8 +109,5 @@ def _kind(source: Source) -> str:
             return "LIBSVM text"
 
 
-def _file(path: Path) -> dict[str, Any]:
-    packed = None
-    if path.suffix.lower() not in (".npy", ".npz", ".h5"):
-        packed = detect(path)
+def _file(path: Path, packed: str | None) -> dict[str, Any]:
     return {"file": str(path), "bytes": path.stat().st_size, "compressed": packed}

@@ -170,7 +170,8 @@ class Collector:
         if layout == "dense" and self._dense is None:
             self._densify(features, base)
         facts = Facts(
-            name=self._name,
+            # a file may be called what is no text
+            name=self._name.encode("utf-8", "backslashreplace").decode(),
             layout=layout,
             rows=self.rows,
             features=features,

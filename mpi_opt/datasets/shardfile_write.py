@@ -55,7 +55,7 @@ def write_shards(
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     with writing(path):
         try:
-            with fresh.open("xb", buffering=0) as file:
+            with fresh.open("wb", buffering=0) as file:
                 # all room at once: a full disk shows before hours of writing
                 _reserve(file.fileno(), sketch.size)
                 checks = []

@@ -129,6 +129,14 @@ def test_a_column_is_for_tables(tmp_path, capsys):
     assert "label is for tables" in capsys.readouterr().err
 
 
+def test_names_that_are_no_text(tmp_path):
+    name = os.fsdecode(b"caf\xe9")
+    write_text(tmp_path / name)
+    assert command("convert", name, "--out", "x.dat") == 0
+    assert open_shards(tmp_path / "x.dat").facts.name == "caf\\udce9"
+    assert command("info", "x.dat", "--verify") == 0
+
+
 def test_info(tmp_path, capsys):
     write_text(tmp_path / "x")
     assert command("convert", "x", "--out", "x.h5") == 0

@@ -197,8 +197,9 @@ def test_float32_says_what_it_changed(tmp_path):
     assert not (tmp_path / "y.h5").exists()
 
 
-def test_dense_and_sparse_when_told(tmp_path, small):
-    write_text(tmp_path / "x")
+@pytest.mark.parametrize("same", [False, True], ids=["values", "constant"])
+def test_dense_and_sparse_when_told(tmp_path, small, same):
+    write_text(tmp_path / "x", same=same)
     matrix, _ = load_svmlight_file(str(tmp_path / "x"), zero_based=False)
     converted("x", tmp_path / "d.h5", layout="dense")
     for size in SIZES:
