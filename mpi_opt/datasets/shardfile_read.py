@@ -1,22 +1,16 @@
-"""Row slices of ``shards.h5`` files: plain bytes at known places, checked block by block, widened where they belong."""
+"""Row slices of ``shards.h5`` files, and the check of a whole one."""
 
-import os
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from mpi_opt.datasets.rows import Rows
-from mpi_opt.datasets.shardfile import Contents, Place
+from mpi_opt.datasets.shardfile import Contents
+from mpi_opt.datasets.shardfile_blocks import Reader, opened
 from mpi_opt.errors import DataError
 from mpi_opt.types import Indices, Vector
-
-_AT_ONCE = 4
-"""Blocks read by one call: they stay in the cache until they are checked and widened."""
 
 
 class Slice(NamedTuple):
@@ -98,7 +92,7 @@ def read_slice(files: Sequence[Contents], begin: int, end: int, shift: int = 0) 
     at = 0
     for file, low, high in cuts:
         rows = slice(at, at + high - low)
-        with _opened(file) as reader:
+        with opened(file) as reader:
             reader.read("labels", low, labels[rows])
             if weights is not None:
                 reader.read("weights", low, weights[rows])
@@ -113,7 +107,7 @@ def read_slice(files: Sequence[Contents], begin: int, end: int, shift: int = 0) 
     at = 0
     for (file, _, _), (start, stop) in zip(cuts, ranges, strict=True):
         inside = slice(at, at + stop - start)
-        with _opened(file) as reader:
+        with opened(file) as reader:
             reader.read("indices", start, indices[inside], below=file.facts.features, shift=shift)
             if file.facts.constant is None:
                 reader.read("values", start, values[inside])
@@ -170,12 +164,12 @@ def pieces_of(files: Sequence[Contents], entries: int = 1 << 20) -> Iterator[tup
             for begin in range(0, facts.rows, step):
                 yield first + begin, first + min(begin + step, facts.rows)
         else:
-            with _opened(file) as reader:
+            with opened(file) as reader:
                 yield from ((first + begin, first + end) for begin, end in _sparse_pieces(reader, entries))
         first += facts.rows
 
 
-def _sparse_pieces(reader: "_Reader", entries: int) -> Iterator[tuple[int, int]]:
+def _sparse_pieces(reader: Reader, entries: int) -> Iterator[tuple[int, int]]:
     rows, done = reader.rows, 0
     while done < rows:
         most = min(rows, done + entries)
@@ -190,7 +184,7 @@ def _row(rows: Rows, falls: npt.NDArray[np.bool_]) -> int:
     return int(np.searchsorted(rows.indptr, int(np.argmax(falls)) + 1, side="right")) - 1
 
 
-def _pointers(reader: "_Reader", low: int, out: Indices, base: int | None = None) -> tuple[int, int]:
+def _pointers(reader: Reader, low: int, out: Indices, base: int | None = None) -> tuple[int, int]:
     """Read ``out.size`` row pointers from row ``low`` on; return the first and last as the file has them.
 
     In ``out`` they go on from what stands in its first place, or from what the file has with ``base=0``.
@@ -203,90 +197,3 @@ def _pointers(reader: "_Reader", low: int, out: Indices, base: int | None = None
     if base is None:
         out += offset - start
     return start, stop
-
-
-@contextmanager
-def _opened(contents: Contents) -> Iterator["_Reader"]:
-    path = contents.path
-    try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
-    try:
-        yield _Reader(contents, handle)
-    finally:
-        os.close(handle)
-
-
-class _Reader:
-    """An open file's arrays.
-
-    Parameters
-    ----------
-    contents : Contents
-    handle : int
-        Of the open file.
-    """
-
-    def __init__(self, contents: Contents, handle: int) -> None:
-        self.path: Path = contents.path
-        self.rows, self.nonzeros = contents.facts.rows, contents.facts.nonzeros
-        self._places, self._block, self._handle = contents.places, contents.block, handle
-        self._spare = np.empty(_AT_ONCE * contents.block, dtype=np.uint8)
-
-    def read(self, name: str, first: int, out: npt.NDArray[Any], below: int | None = None, shift: int = 0) -> None:
-        """Fill ``out`` with the items of an array from number ``first`` on.
-
-        Parameters
-        ----------
-        out : ndarray, contiguous
-            In a type that holds the stored one.
-        below : int or None
-            Where given, items must be in 0..below-1.
-        shift : int
-            What is added to each.
-        """
-        place = self._places[name]
-        size = place.dtype.itemsize
-        low, high = first * size, (first + out.size) * size
-        step = _AT_ONCE * self._block
-        same = place.dtype == out.dtype and place.dtype.isnative and below is None
-        target = out.view(np.uint8) if same else None
-        for begin in range(low - low % self._block, high, step):
-            end = min(begin + step, -(-high // self._block) * self._block, place.items * size)
-            # what lies wholly inside goes where it belongs at once
-            inside = target is not None and begin >= low and end <= high
-            buffer = target[begin - low : end - low] if inside and target is not None else self._spare[: end - begin]
-            self._fill(place, name, begin, buffer)
-            if inside:
-                continue
-            lowest, highest = max(begin, low), min(end, high)
-            items = buffer[lowest - begin : highest - begin].view(place.dtype)
-            if below is not None and items.size and not 0 <= int(items.min()) <= int(items.max()) < below:
-                raise DataError(f"{self.path}: damaged: {name} go beyond {below - 1}")
-            part = out[(lowest - low) // size : (highest - low) // size]
-            if shift:
-                np.add(items, part.dtype.type(shift), out=part, casting="unsafe")
-            else:
-                part[:] = items
-
-    def _fill(self, place: Place, name: str, begin: int, buffer: npt.NDArray[np.uint8]) -> None:
-        """Read whole blocks from byte ``begin`` of an array, and check them."""
-        done = 0
-        view = buffer.data
-        try:
-            while done < buffer.size:
-                got = os.preadv(self._handle, [view[done:]], place.at + begin + done)
-                if got == 0:
-                    raise DataError(f"{self.path}: cut short: {name} end at byte {place.at + begin + done}")
-                done += got
-        except OSError as error:
-            raise DataError(f"{self.path}: cannot be read: {error.strerror}") from error
-        number = begin // self._block
-        for at in range(0, buffer.size, self._block):
-            if zlib.crc32(view[at : at + self._block]) != place.checks[number]:
-                raise DataError(
-                    f"{self.path}: damaged: {name} have changed in bytes {place.at + begin + at} to "
-                    f"{place.at + begin + min(at + self._block, buffer.size)}; convert its source again"
-                )
-            number += 1

@@ -13,7 +13,7 @@ from sklearn.datasets import load_svmlight_file
 from support.shardfiles import assert_same, converted, held, joined, raise_first, write_text
 from support.threads import on_threads
 
-from mpi_opt.datasets import shardfile, shardfile_collect, shardfile_read, shardfile_spool, shardfile_write
+from mpi_opt.datasets import shardfile, shardfile_blocks, shardfile_collect, shardfile_spool, shardfile_write
 from mpi_opt.datasets.load import DataSpec, load
 from mpi_opt.datasets.shardfile import open_shards
 from mpi_opt.datasets.shardfile_read import pieces_of, read_slice, verify
@@ -31,7 +31,7 @@ def small(monkeypatch):
     monkeypatch.setattr(shardfile_spool, "PIECE", 7)
     monkeypatch.setattr(shardfile_collect, "PIECE", 7)
     monkeypatch.setattr(shardfile_spool, "IN_MEMORY", 100)
-    monkeypatch.setattr(shardfile_read, "_AT_ONCE", 2)
+    monkeypatch.setattr(shardfile_blocks, "_AT_ONCE", 2)
 
 
 @pytest.mark.parametrize("same", [False, True], ids=["values", "constant"])
