@@ -57,9 +57,8 @@ def as_text(found: dict[str, Any]) -> str:
         "class weights": "none"
         if found["class_weights"] is None
         else _listed([f"{label:g}: {weight:.6g}" for label, weight in found["class_weights"]]),
-        "validation": "none"
-        if found["validation"] is None
-        else _listed([f"{key} = {value}" for key, value in found["validation"].items()]),
+        "validation": "none" if found["validation"] is None else _said(found["validation"]),
+        **_tables(found["validation"] or {}),
         **found["provenance"],
         "sha256": found["sha256"],
     }
@@ -69,6 +68,18 @@ def as_text(found: dict[str, Any]) -> str:
 
 def _pairs(mapping: Any) -> list[list[float]] | None:
     return None if mapping is None else [[key, value] for key, value in mapping.items()]
+
+
+def _said(values: dict[str, Any]) -> str:
+    """Return the values that are words or numbers; lists are left to JSON."""
+    plain = {key: f"{value:.6g}" if isinstance(value, float) else value for key, value in values.items()}
+    return ", ".join(f"{key} = {value}" for key, value in plain.items() if not isinstance(value, list | dict))
+
+
+def _tables(values: dict[str, Any]) -> dict[str, str]:
+    """Return a line for each row of the tables among the values."""
+    rows = [row for value in values.values() if isinstance(value, list) for row in value if isinstance(row, dict)]
+    return {f"  {number}": _said(row) for number, row in enumerate(rows, 1)}
 
 
 def _listed(words: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -259,6 +260,18 @@ def test_info_of_much(rng, tmp_path):
     assert "... (20)" in text
     assert "min-max, shifted" in text
     assert "divided by their l1 norm" in text
+
+
+def test_info_of_validation_has_a_line_for_each_value_tried(rng, tmp_path):
+    model = model_of(tmp_path, rng.normal(size=FEATURES), "logistic", {-1.0: -1.0, 1.0: 1.0}, False)
+    table = [{"l2": l2, "loss_mean": 0.123456789, "losses": [0.1, 0.2]} for l2 in (0.1, 0.01)]
+    lines = as_text(facts(replace(model, validation={"chosen": 0.01, "folds": 2, "table": table}))).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("validation"))
+    assert lines[at].split(maxsplit=1)[1] == "chosen = 0.01, folds = 2"
+    assert [line.split(maxsplit=1)[1] for line in lines[at + 1 : at + 3]] == [
+        "l2 = 0.1, loss_mean = 0.123457",
+        "l2 = 0.01, loss_mean = 0.123457",
+    ]
 
 
 @pytest.mark.data

@@ -433,6 +433,17 @@ def test_unequal_labels_are_told(tmp_path):
     assert "class_weight" not in warned(made(tmp_path, "newton", "", 'problem.class_weight="balanced"'))
 
 
+def test_how_a_table_was_read_is_a_note_unless_a_column_has_no_name(tmp_path):
+    job = write_job(tmp_path)
+    job.write_text(job.read_text().replace("train.txt", "train.csv"))
+    rows = "".join(f"{j},{j % 3},{j % 2}\n" for j in range(12))
+    for first, where in (("a", "notes"), ("", "warnings")):
+        (tmp_path / "train.csv").write_text(f"{first},b,y\n{rows}")
+        found = plan_job(load_job(job), nodes=2)
+        told = {name: [text for text in getattr(found, name) if "parted by" in text] for name in ("notes", "warnings")}
+        assert {name: len(texts) for name, texts in told.items()} == {"notes": 0, "warnings": 0, where: 1}
+
+
 def test_sorted_and_uneven_shards_are_told_and_by_runs_too(tmp_path):
     rows = [f"{1 if k < 20 else 2} {1 + k // 10}:1" for k in range(40)]
     (tmp_path / "train.txt").write_text("\n".join(rows))
