@@ -29,6 +29,7 @@ from mpi_opt.problems.base import Problem, SecondOrder
 from mpi_opt.run.timing import Phases, TimedCompressor, timed
 from mpi_opt.scaling.cost import NetworkProfile
 from mpi_opt.shards import load_shards
+from mpi_opt.topology.graphs import Graph
 from mpi_opt.topology.mixing import Mixing, make_mixing
 from mpi_opt.topology.registry import make_graph
 
@@ -137,7 +138,7 @@ def build(
         Something does not fit; raised on every process.
     """
     name = job.algorithm.name
-    mixing = make_mixing(_graph(job, nodes), job.graph.weights) if name in EXCHANGES else None
+    mixing = make_mixing(graph_of(job, nodes), job.graph.weights) if name in EXCHANGES else None
     rules = Rules(job.prepare.columns, job.prepare.center, job.prepare.rows) if prepared else Rules()
     raw = [load_shards(job, collectives, nodes, local) if loaded is None else loaded]
     del loaded  # no name here keeps raw features alive until all are prepared
@@ -203,7 +204,14 @@ def with_l2(built: Built, l2: float) -> Built:
     return replace(built, problems=problems, timed=seen, tests=tests, l2=l2)
 
 
-def _graph(job: Job, nodes: int) -> Any:
+def graph_of(job: Job, nodes: int) -> Graph:
+    """Return the graph that the job names, on ``nodes`` nodes.
+
+    Raises
+    ------
+    JobError
+        It does not fit them.
+    """
     table = job.graph
     params = {key: getattr(table, key) for key in ("degree", "p", "rows", "cols")}
     if table.edges is not None:

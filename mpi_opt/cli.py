@@ -33,8 +33,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv : sequence of str, optional
         The arguments after the command's name; by default the process's own.
     """
+    return launch.leave(_run(list(sys.argv[1:] if argv is None else argv)))
+
+
+def _run(arguments: list[str]) -> int:
     launch.limit_threads(os.environ)
-    arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         options = _parser().parse_args(arguments)
         handler: Handler = options.handler

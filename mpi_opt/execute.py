@@ -16,11 +16,14 @@ from mpi_opt.info import Place, warnings
 from mpi_opt.job import Job, load_job, to_toml
 from mpi_opt.network.base import Network
 from mpi_opt.network.collectives import Collectives, Solo
+from mpi_opt.network.elastic import Crew
+from mpi_opt.network.processes import Processes
 from mpi_opt.results import HELD_FILES
 from mpi_opt.resuming import changed, check_size, look
 from mpi_opt.run.watchdog import Watchdog
 from mpi_opt.scaling.cost import NetworkProfile
-from mpi_opt.training import Orders, World, train
+from mpi_opt.training import Orders, train
+from mpi_opt.world import World
 
 _OTHER_FILES = 32
 """Room for what a process has open besides its nodes' metrics files: data, logs, libraries being loaded."""
@@ -91,12 +94,37 @@ def _over_mpi(job: Job) -> World:
     collectives = launch.start_mpi(os.environ)
     from mpi_opt.network import mpi
 
+    crew, words = None, list(_alone(job, collectives.size))
+    if job.network.elastic:
+        missing = launch.without_ulfm(mpi.library(), os.environ)
+        if missing:
+            words.append(f"network.elastic is off: {missing}. A rank that dies ends the run")
+        elif collectives.size > 1:
+            crew = mpi.take_crew()
+            collectives = mpi.collectives_of(crew.comm, collectives.where)
+            words.append("network.elastic is on: the run goes on without ranks that die once training has begun")
+    places = collectives.gather(Place(socket.gethostname(), launch.own_cores(), 1))
+    return _of_ranks(job, collectives, crew, (*words, *warnings(places)))
+
+
+def _of_ranks(job: Job, collectives: Processes, crew: Crew | None, notes: Sequence[str] = ()) -> World:
+    """Return the world of the ranks that live."""
+    from mpi_opt.network import mpi
+
     comm, where = mpi.world(), collectives.where
 
     def connect(built: Built) -> Network:
-        mine = built.neighbours()[comm.rank]
-        ordered = job.network.reductions == "ordered"
-        return mpi.MpiNetwork(comm, mine, built.codec, ordered=ordered, where=where)
+        network = mpi.MpiNetwork(
+            comm,
+            built.neighbours()[comm.rank],
+            built.codec,
+            ordered=job.network.reductions == "ordered",
+            where=where,
+            patient=crew is not None,
+        )
+        if crew is not None:
+            crew.watch(network.abandon)
+        return network
 
     def end(text: str) -> None:
         sys.stderr.write(f"mpi-opt: error: {text}\n")
@@ -104,6 +132,9 @@ def _over_mpi(job: Job) -> World:
 
     def guard(folder: Path, seconds: float) -> Watchdog:
         return Watchdog(folder, comm.rank, comm.size, where, seconds, end)
+
+    def again() -> World:
+        return _of_ranks(job, mpi.collectives_of(mpi.world(), where), crew)
 
     return World(
         collectives=collectives,
@@ -113,10 +144,9 @@ def _over_mpi(job: Job) -> World:
         measure=lambda: NetworkProfile(*mpi.probe_world()),
         library=mpi.library(),
         guard=guard,
-        notes=[
-            *_alone(job, comm.size),
-            *warnings(collectives.gather(Place(socket.gethostname(), launch.own_cores(), 1))),
-        ],
+        notes=notes,
+        crew=crew,
+        again=None if crew is None else again,
     )
 
 

@@ -118,6 +118,10 @@ def _complete(raw: jobtext.Plain, base: Path) -> None:
             if key not in method.keys and key in Algorithm.__struct_fields__:
                 takers = ", ".join(name for name, other in METHODS.items() if key in other.keys)
                 raise JobError(f"algorithm.{key}: has no meaning for {algorithm['name']}; taken by {takers}")
+        network = raw.get("network")
+        if isinstance(network, dict) and network.get("elastic") is True and "overlap" not in method.keys:
+            takers = ", ".join(name for name, other in METHODS.items() if "overlap" in other.keys)
+            raise JobError(f"network.elastic = true: has no meaning for {algorithm['name']}; taken by {takers}")
         if "step_size" in method.keys and "step_size" not in algorithm:
             raise JobError(f"algorithm.step_size: missing; allowed for {algorithm['name']}: {_STEP_SIZE}")
         for key, value in method.defaults.items():

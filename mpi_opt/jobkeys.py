@@ -212,6 +212,7 @@ class Network(Table, frozen=True, kw_only=True):
     latency: Annotated[float, says("seconds, a number >= 0", ge=0)] | None = None
     bandwidth: Annotated[float, says("bytes a second, a number > 0", gt=0)] | None = None
     check: Annotated[bool, says("true or false")] = False
+    elastic: Annotated[bool, says("true or false")] = False
     watchdog: Annotated[Annotated[float, Meta(gt=0)] | Literal["off"], says('seconds, a number > 0, or "off"')] = 300.0
 
     def __post_init__(self) -> None:

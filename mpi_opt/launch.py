@@ -4,6 +4,7 @@ Nothing here imports MPI at the top, so that help and job errors cost no start-u
 """
 
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping, MutableMapping
@@ -102,6 +103,33 @@ def check_library(library: str, environ: Mapping[str, str]) -> None:
     if (by_open_mpi and not theirs) or (by_hydra and theirs):
         launcher = "Open MPI's mpiexec" if by_open_mpi else "an mpiexec of MPICH's kind"
         raise LaunchError(f"{launcher} started this process, but the MPI loaded is {library}. Remedies: {_REMEDIES}")
+
+
+def without_ulfm(library: str, environ: Mapping[str, str]) -> str:
+    """Return why the death of a rank cannot be outlived here (ULFM); empty where it can.
+
+    Parameters
+    ----------
+    library : str
+        The library's own version line.
+    environ : mapping
+        The process's environment.
+    """
+    found = re.search(r"Open MPI v(\d+)", library)
+    if found is None or int(found[1]) < 5:
+        return f"it needs Open MPI 5 or newer, this is {library}"
+    if environ.get("OMPI_MCA_mpi_ft_enable", "").lower() not in ("1", "true", "yes"):
+        return "Open MPI has to be started for it: mpiexec --with-ft ulfm ..."
+    return ""
+
+
+def leave(code: int) -> int:
+    """Return ``code``, unless ranks were lost: then end the process with it, since MPI's own end would hang."""
+    if "mpi4py.MPI" in sys.modules:
+        from mpi_opt.network.mpi import leave as go
+
+        go(code)
+    return code
 
 
 def check_alone(command: str, environ: Mapping[str, str]) -> None:

@@ -1,8 +1,9 @@
 """Train: build a job's objects, run them in a world of processes, record, conclude. Also from where a run was left."""
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+import socket
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,30 +14,31 @@ import numpy as np
 from mpi_opt.algorithms.registry import NEWTON
 from mpi_opt.beginning import Begin, find_begin
 from mpi_opt.build import Built
+from mpi_opt.elasticity import Stage
 from mpi_opt.errors import EXIT_DONE, EXIT_PAUSED, DivergedError, JobError, MpiOptError, PausedError
 from mpi_opt.job import Job, to_toml
 from mpi_opt.jobtime import end_of_job
 from mpi_opt.metrics.evaluate import Evaluator
 from mpi_opt.metrics.files import replace_file
+from mpi_opt.metrics.lost import told, write_lost
 from mpi_opt.metrics.recorder import Recorder
 from mpi_opt.metrics.schema import traffic_values
 from mpi_opt.network.base import Network
-from mpi_opt.network.collectives import Collectives
+from mpi_opt.network.collectives import Collectives, Solo
 from mpi_opt.results import conclude, open_recorders
 from mpi_opt.resuming import Past
 from mpi_opt.run.check import replica_check
 from mpi_opt.run.checkpoint import Checkpoints
 from mpi_opt.run.claim import Claim
 from mpi_opt.run.folder import clear_folder, open_folder, refuse_held
-from mpi_opt.run.loop import run
 from mpi_opt.run.plan import CONTROL_SYNCS, Outcome, Plan
 from mpi_opt.run.progress import Progress, Silent, progress
 from mpi_opt.run.signals import Signals
 from mpi_opt.run.stop import StopRules, asked_by, wish
 from mpi_opt.run.summary import lines, totals
-from mpi_opt.scaling.cost import NetworkProfile
 from mpi_opt.tuning import keep, prepare_run
 from mpi_opt.validation import Course
+from mpi_opt.world import World
 
 _CLOCKED_STEPS = 100
 """Most steps between two looks at the clock, and at signals."""
@@ -64,40 +66,6 @@ class Orders:
     command: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """Where a job runs.
-
-    Attributes
-    ----------
-    collectives : Collectives
-        Among the processes.
-    nodes : int
-        n.
-    local : tuple of int
-        Nodes that this process carries.
-    connect : callable
-        Makes the network.
-    measure : callable or None
-        Measures the network.
-    library : str
-        What carries the messages.
-    guard : callable
-        Given a folder and seconds of silence, returns a context in which the other processes are watched.
-    notes : sequence of str
-        What a person should know of it.
-    """
-
-    collectives: Collectives
-    nodes: int
-    local: tuple[int, ...]
-    connect: Callable[[Built], Network]
-    measure: Callable[[], NetworkProfile] | None
-    library: str
-    guard: Callable[[Path, float], AbstractContextManager[object]]
-    notes: Sequence[str] = ()
-
-
 def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, anew: bool = False) -> int:
     """Run ``job`` in ``world`` and return the exit code; called by all processes together.
 
@@ -118,7 +86,8 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
     with threadpoolctl.threadpool_limits(1), ExitStack() as stack:
         stack.enter_context(Claim(out.absolute(), collectives))
         refuse_held(out, collectives, overwrite=orders.overwrite)
-        _watch(job, world, out.absolute(), stack)
+        watch = stack.enter_context(ExitStack())
+        _watch(job, world, out.absolute() / ".alive", watch)
         # One BLAS thread a node: ranks share a host's cores, and the bits must not depend on their number.
         earlier = None if past is None else past.folder
         built, trial = prepare_run(job, collectives, world.nodes, world.local, world.measure, earlier)
@@ -139,26 +108,41 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
         if begin.kept is None:
             keep(built, folder, collectives)
         recorders = open_recorders(built, folder, collectives, world.library, orders.command, stack, begin.kept)
-        network = world.connect(built)
-        plan = _plan(built, network, rules, recorders, shown, begin)
-        outcome = run(replace(plan, checkpoints=_checkpoints(job, folder, world), signals=signals, deadline=deadline))
+        if begin.kept is not None and collectives.rank == 0:
+            write_lost(folder, ())  # all are here again
+        firsts = [node == 0 for node in world.local]
+
+        def plan(stage: Stage) -> Plan:
+            made = _plan(stage.built, stage.network, rules, recorders, stage.shown, begin)
+            return replace(made, checkpoints=_checkpoints(job, folder, stage.world), signals=signals, deadline=deadline)
+
+        stage = Stage(
+            world=world,
+            built=built,
+            network=world.connect(built),
+            shown=shown,
+            folder=folder,
+            auto=job.algorithm.consensus_rate == "auto",
+            plan=plan,
+            watch=watch,
+            guard=partial(_watch, job),
+            reopen=lambda: _take_over(folder, orders, rules, stack),
+            hosts=collectives.gather(socket.gethostname()),
+            lost=[],
+        )
+        outcome = stage.run()
         if outcome.paused:
-            return _leave(outcome, recorders, network, shown, folder)
-        reason = ("diverged: " if outcome.diverged else "done: ") + outcome.reason
-        for node, recorder, model in zip(world.local, recorders, outcome.iterates, strict=True):
-            recorder.final(model, outcome.average if node == 0 else None, reason=reason)
-        summary = lines(outcome, totals(network, outcome), world.nodes)
+            stage.finish(lambda: _pause(stage, outcome, recorders))
+            return EXIT_PAUSED
+        reason = "; ".join(filter(None, [outcome.reason, told(stage.lost)]))
+        for first, recorder, model in zip(firsts, recorders, outcome.iterates, strict=True):
+            word = "diverged: " if outcome.diverged else "done: "
+            recorder.final(model, outcome.average if first else None, reason=word + reason)
+        summary = lines(outcome, totals(stage.network, outcome), stage.world.nodes)
         for recorder in recorders:
             recorder.close()
-        collectives.check(None)  # all files are closed from here on: the joined view may be made
-        network.close()
-        error = conclude(built, outcome, folder, world.library) if collectives.rank == 0 else None
-        try:
-            for line in (*summary, f"results in {os.path.relpath(folder)}"):
-                shown.say(line)
-        except MpiOptError as failed:
-            error = error or failed
-        collectives.check(error)
+        stage.network.close()
+        stage.finish(lambda: _conclude(stage, outcome, summary))
     if outcome.diverged:
         diverged = DivergedError(outcome.reason)
         diverged.everywhere = True
@@ -166,23 +150,50 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
     return EXIT_DONE
 
 
-def _watch(job: Job, world: World, out: Path, stack: ExitStack) -> None:
-    """Have the other processes watched, while ``stack`` lasts."""
+def _watch(job: Job, world: World, signs: Path, stack: ExitStack) -> None:
+    """Have the other processes watched by their ``signs`` of life, while ``stack`` lasts."""
     error = None
     try:
         if job.network.watchdog != "off":
-            stack.enter_context(world.guard(out / ".alive", job.network.watchdog))
+            stack.enter_context(world.guard(signs, job.network.watchdog))
     except OSError as failed:
-        error = JobError(f"cannot write to the result folder {out}: {failed.strerror or failed}; give another --out")
+        error = JobError(
+            f"cannot write to the result folder {signs.parent}: {failed.strerror or failed}; give another --out"
+        )
     world.collectives.check(error)
 
 
-def _leave(outcome: Outcome, recorders: Sequence[Recorder], network: Network, shown: Progress, folder: Path) -> int:
+def _conclude(stage: Stage, outcome: Outcome, summary: Sequence[str]) -> None:
+    """Write what stands for all nodes, and say how it went."""
+    collectives, folder, error = stage.world.collectives, stage.folder, None
+    collectives.check(None)  # all files are closed from here on: the joined view may be made
+    if collectives.rank == 0:
+        error = conclude(stage.built, outcome, folder, stage.world.library)
+    try:
+        for line in (*summary, f"results in {os.path.relpath(folder)}"):
+            stage.shown.say(line)
+    except MpiOptError as failed:
+        error = error or failed
+    collectives.check(error)
+
+
+def _take_over(folder: Path, orders: Orders, rules: StopRules, stack: ExitStack) -> Progress:
+    """Do what the first process did that died: hold the folder, go on with the log."""
+    with suppress(JobError):
+        stack.enter_context(Claim(folder, Solo()))
+    try:
+        log = stack.enter_context((folder / "log.txt").open("a", encoding="utf-8"))
+    except OSError:
+        log = None
+    return progress(orders.progress, rules, log)
+
+
+def _pause(stage: Stage, outcome: Outcome, recorders: Sequence[Recorder]) -> None:
     """Close what is open and say how to go on."""
     for recorder in recorders:
         recorder.close(f"paused: {outcome.reason} after {outcome.steps} steps; mpi-opt resume goes on")
-    network.close()
-    return _left(f"{outcome.reason}; a checkpoint holds all up to step {outcome.steps}", shown, folder)
+    stage.network.close()
+    _left(f"{outcome.reason}; a checkpoint holds all up to step {outcome.steps}", stage.shown, stage.folder)
 
 
 def _left(what: str, shown: Progress, folder: Path) -> int:

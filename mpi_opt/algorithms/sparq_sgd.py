@@ -170,6 +170,16 @@ class SparqSGD:
             state = replace(state, pending=None)
         return state, Info()
 
+    def rejoin(self, state: State, t: int) -> State:
+        """Return the state with which the node goes on at step ``t`` among other neighbours.
+
+        What a node knows alone stays: x, momentum, the weighted mean, the trigger's memory. What neighbours know of
+        each other begins anew, xhat = 0 on all nodes, so that ``mix`` is again the sum it stands for.
+        """
+        nothing = np.zeros_like(state.x)
+        replicas = Replicas({}) if self.check else None
+        return replace(state, t=t, x_hat=nothing, mix=nothing.copy(), pending=None, replicas=replicas)
+
     def model(self, state: State) -> Vector:
         """Return x, or the weighted mean of the iterates where that is the output."""
         return state.x if state.weighted is None or not state.weighted.total else state.weighted.mean

@@ -42,6 +42,7 @@ SERIES: tuple[Column, ...] = (
     Column("round", "i8", "round", "Communication rounds completed: exchanges, averages and sums of vectors"),
     Column("short_rounds", "i8", "round", "Reductions of a few numbers so far (line searches), not among the rounds"),
     Column("epoch", "f8", "epoch", "Passes over the training set so far"),
+    Column("nodes_alive", "i8", "1", "Nodes that take part: less than at the start once ranks were lost"),
     Column("seconds", "f8", "s", "Run clock, stopped during evaluation and writing"),
     Column("wall_seconds", "f8", "s", "Time since the start of the run, evaluation and writing included"),
     Column("objective_local", "f8", "1", "Global objective F at this node's own model; NaN where not sampled"),

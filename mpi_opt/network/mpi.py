@@ -5,6 +5,7 @@ never meet.
 """
 
 import contextlib
+import os
 import sys
 import time
 import traceback
@@ -17,6 +18,7 @@ from mpi4py import MPI
 from mpi_opt.compression.base import Codec
 from mpi_opt.errors import MpiOptError, RankFailedError
 from mpi_opt.network.base import Traffic, Whereabouts
+from mpi_opt.network.elastic import Crew, PatientExchange, wait_each
 from mpi_opt.network.exchange import NeighbourExchange
 from mpi_opt.network.probe import probe
 from mpi_opt.network.processes import Processes
@@ -51,6 +53,8 @@ class MpiNetwork:
         Add reductions in rank order, for the bits that lockstep gives, instead of in MPI's own order.
     where : Whereabouts, optional
         Where waits are noted.
+    patient : bool
+        Wait in the way that outlives the death of a rank (`elastic`).
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class MpiNetwork:
         *,
         ordered: bool = False,
         where: Whereabouts | None = None,
+        patient: bool = False,
     ) -> None:
         self._comm = comm.Dup()
         self.nodes = self._comm.size
@@ -71,7 +76,11 @@ class MpiNetwork:
         self.collectives = Processes(self._comm, MPI, self.where)
         self._around = "neighbours " + ", ".join(str(j) for j in neighbours)
         self._codec = codec
-        self._exchange = NeighbourExchange(self._comm, MPI, neighbours, codec.max_bytes) if codec else None
+        self._exchange: NeighbourExchange | PatientExchange | None = None
+        if codec is not None:
+            made = PatientExchange if patient else NeighbourExchange
+            self._exchange = made(self._comm, MPI, neighbours, codec.max_bytes)
+        self._wait_all: Callable[[list[MPI.Request]], object] = wait_each if patient else MPI.Request.Waitall
         self._reduction = Reduction(self._comm, MPI, ordered=ordered)
         self._in_order = Reduction(self._comm, MPI, ordered=True)
         self._spare: Vector | None = None
@@ -103,7 +112,7 @@ class MpiNetwork:
 
     def _send_and_receive(self, request: Exchange) -> Inbox:
         self._post(request)
-        return self._collect(request)
+        return self._receive(request.round)
 
     def _post(self, request: Exchange | Post) -> None:
         if self._exchange is None or self._codec is None:
@@ -122,7 +131,7 @@ class MpiNetwork:
         self._under_way = request.round
         traffic.communicate_seconds += time.perf_counter() - began
 
-    def _collect(self, request: Exchange | Collect) -> Inbox:
+    def _collect(self, request: Collect) -> Inbox:
         if self._held is None:
             return self._receive(request.round)
         inbox, self._held = self._held, None
@@ -218,7 +227,7 @@ class MpiNetwork:
         requests = [self._comm.Irecv(array, source=j, tag=7) for j, array in theirs.items()]
         requests += [self._comm.Isend(mine, dest=j, tag=7) for j in self.neighbours]
         self.where.wait(f"{self._around}, in a check")
-        MPI.Request.Waitall(requests)
+        self._wait_all(requests)
         self.where.wait("")
         self.traffic[0].evaluation_bytes += mine.nbytes * len(self.neighbours)
         return [theirs]
@@ -248,12 +257,22 @@ class MpiNetwork:
         self.traffic[0].count_evaluation(mean.nbytes, self.local[0], self.nodes)
         return mean
 
+    def abandon(self) -> None:
+        """End what is outstanding after a death; the network must not be used afterwards."""
+        self._comm.Revoke()
+        self.where.wait("")
+        requests = self._exchange.outstanding() if isinstance(self._exchange, PatientExchange) else []
+        with contextlib.suppress(MPI.Exception):
+            wait_each(requests if self._control is None else [*requests, self._control])
+        self._control = None
+
     def close(self) -> None:
         """Cancel the receives still posted and give back the communicator."""
         self.control_finish()
         if self._exchange is not None:
             self._exchange.free()
-        self._comm.Free()
+        if not isinstance(self._exchange, PatientExchange):  # all ranks free it together: not where some may die
+            self._comm.Free()
 
 
 def started() -> bool:
@@ -268,13 +287,35 @@ def initialize() -> None:
 
 
 def world() -> MPI.Intracomm:
-    """Return MPI's world communicator."""
-    return MPI.COMM_WORLD
+    """Return the communicator of all ranks: MPI's world, or those of an elastic run that live."""
+    return MPI.COMM_WORLD if _crew is None else _crew.comm
 
 
-def collectives_of(comm: MPI.Intracomm) -> Processes:
+_crew: Crew | None = None
+
+
+def take_crew() -> Crew:
+    """Make the ranks an elastic run's: `world` is from now on the communicator of those that live."""
+    global _crew
+    _crew = Crew(MPI.COMM_WORLD, MPI)
+    return _crew
+
+
+def leave(code: int) -> None:
+    """End the process with ``code`` where ranks were lost: MPI's own end would wait for the dead."""
+    if _crew is None or not _crew.cuts:
+        return
+    with contextlib.suppress(MPI.Exception):
+        _crew.comm.Barrier()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    time.sleep(_LAST_WORDS_SECONDS)
+    os._exit(code)
+
+
+def collectives_of(comm: MPI.Intracomm, where: Whereabouts | None = None) -> Processes:
     """Return the collectives over a communicator, for checks before anything is set up."""
-    return Processes(comm, MPI)
+    return Processes(comm, MPI, where)
 
 
 def library() -> str:

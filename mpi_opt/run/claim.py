@@ -108,7 +108,7 @@ class Claim:
         """Whether a rank of another machine shows a sign of life."""
         os.utime(place)
         now = place.stat().st_mtime
-        signs = {sign: _stamp(sign) for sign in (self._folder / ".alive").glob("rank_*")}
+        signs = {sign: _stamp(sign) for sign in self._folder.glob(".alive*/rank_*")}
         if all(now - stamp > _OLD_SECONDS for stamp in signs.values()):
             return False
         self._wait(2 * LONGEST_BEAT)

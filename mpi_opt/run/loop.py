@@ -20,9 +20,7 @@ from mpi_opt.types import Vector
 
 def run(plan: Plan) -> Outcome:
     """Run ``plan`` to its end on this process's nodes; every process calls it alike."""
-    # A diverging run overflows on its way; it is found by its numbers, not by warnings.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return Run(plan).to_the_end()
+    return Run(plan).to_the_end()
 
 
 class Run:
@@ -47,6 +45,13 @@ class Run:
         self.since = self.began
         self.due = 0.0
         self.rows: list[dict[str, float | int]] = []
+        self.moving = False
+        self.epochs, self.epochs_at = 0.0, 0
+
+    @property
+    def epoch(self) -> float:
+        """Passes over the training set so far; a step counts for more once nodes are lost."""
+        return self.epochs + (self.t - self.epochs_at) / self.plan.steps_per_epoch
 
     @property
     def rounds(self) -> int:
@@ -56,14 +61,23 @@ class Run:
     def to_the_end(self) -> Outcome:
         """Take steps until a rule, the method or a wish to pause ends the run."""
         plan = self.plan
-        if plan.resumed is None:
+        # A diverging run overflows on its way; it is found by its numbers, not by warnings.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if plan.resumed is not None:
+                restore(self, plan.resumed)
+                return self._steps(self._planned())
             if plan.begin:
                 self.states = [replace(state, t=plan.begin) for state in self.states]
                 plan.network.give([()] * len(self.states))  # an overlapped exchange of before is none any more
-            verdict = self._evaluate()
-        else:
-            restore(self, plan.resumed)
-            verdict = self._planned()
+            return self._steps(self._evaluate())
+
+    def go_on(self) -> Outcome:
+        """Go on where `regroup.regroup` has left the run."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._steps(self._evaluate() or self._planned())
+
+    def _steps(self, verdict: Verdict | None) -> Outcome:
+        plan = self.plan
         while verdict is None:
             ended = self._step()
             if ended:
@@ -85,7 +99,7 @@ class Run:
 
     def _planned(self) -> Verdict | None:
         plan = self.plan
-        planned = plan.rules.planned(self.t, self.rounds, self.t / plan.steps_per_epoch)
+        planned = plan.rules.planned(self.t, self.rounds, self.epoch)
         return None if planned is None else Verdict(planned, diverged=False)
 
     def _step(self) -> str:
@@ -93,9 +107,10 @@ class Run:
         plan, t = self.plan, self.t
         began = time.perf_counter()
         bytes_before = [traffic.payload_bytes for traffic in plan.network.traffic] if plan.recorders else []
-        step, states = plan.algorithm.step, self.states
+        step, states, self.moving = plan.algorithm.step, self.states, True
         results = plan.network.advance([step(*each) for each in zip(states, plan.problems, plan.nodes, strict=True)])
         plan.network.poke()
+        self.moving = False
         self.t = plan.network.where.step = t + 1
         self.clock += time.perf_counter() - began
         for index, (state, info) in enumerate(results):
@@ -194,20 +209,22 @@ class Run:
     def _record(self, figures: Sequence[Mapping[str, float]]) -> None:
         """Hand the rows of an evaluation to the recorders and show the first."""
         plan = self.plan
-        self.rows = [self._row(index, row) for index, row in enumerate(figures)]
+        self.rows = [self.row(index, row) for index, row in enumerate(figures)]
         for recorder, row in zip(plan.recorders, self.rows, strict=False):
             recorder.row(row)
         if self.rows:
             plan.progress.show(self.rows[0])
 
-    def _row(self, index: int, figures: Mapping[str, float]) -> dict[str, float | int]:
+    def row(self, index: int, figures: Mapping[str, float]) -> dict[str, float | int]:
+        """Return the row of a local node with these figures."""
         plan = self.plan
         row: dict[str, float | int] = {
             **(plan.values(index) if plan.values is not None else {}),
             **figures,
             "step": self.t,
             "round": self.rounds,
-            "epoch": self.t / plan.steps_per_epoch,
+            "epoch": self.epoch,
+            "nodes_alive": plan.network.nodes,
             "seconds": self.clock,
             "wall_seconds": time.perf_counter() - self.began,
             "syncs": self.syncs[index],
