@@ -62,6 +62,13 @@ def folder(text: str) -> Path:
     return Path(text)
 
 
+def file(text: str) -> Path:
+    """Return the path of a file to write, for argparse."""
+    if text.endswith(("/", "/.")) or Path(text).name in ("", ".."):
+        raise argparse.ArgumentTypeError(f"{text!r}: allowed: the name of a file")
+    return Path(text)
+
+
 def column(text: str) -> str | int:
     """Return the column of a table: its number where the text is one, else its name; for argparse."""
     try:

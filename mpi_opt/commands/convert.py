@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpi_opt.commands.arguments import Commands, count, processes
+from mpi_opt.commands.arguments import Commands, column, count, file, processes
 from mpi_opt.errors import EXIT_DONE
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def add_to(commands: Commands) -> None:
         help="as data.train of a job: LIBSVM text, .csv, .npy, .npz, IDX, or .h5 files made by this command; "
         "several are one set, in this order",
     )
-    parser.add_argument("--out", type=_file, required=True, metavar="X.h5", help="the file to write")
+    parser.add_argument("--out", type=file, required=True, metavar="X.h5", help="the file to write")
     parser.add_argument("--dtype", choices=("float64", "float32"), default="float64", help="of features (float64)")
     layout = parser.add_mutually_exclusive_group()
     layout.add_argument("--dense", action="store_const", const="dense", dest="layout", help="store a dense table")
@@ -38,8 +38,8 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--nan", choices=("refuse", "drop-row", "zero"), default="refuse", help="values that are not finite (refuse)"
     )
-    parser.add_argument("--label", type=_column, metavar="COL", help="label column of a table: name, or number from 0")
-    parser.add_argument("--weight", type=_column, metavar="COL", help="column of row weights: name, or number from 0")
+    parser.add_argument("--label", type=column, metavar="COL", help="label column of a table: name, or number from 0")
+    parser.add_argument("--weight", type=column, metavar="COL", help="column of row weights: name, or number from 0")
     parser.add_argument(
         "--labels", type=_words, metavar="A,B", help="labels that are words, in the order of their numbers 0, 1, ..."
     )
@@ -79,20 +79,6 @@ def _lines(path: Path, made: "Converted", seconds: float) -> list[str]:
         *(f"note: {note}" for note in made.notes),
         f"{path}: {summary(made.facts)}, {made.nbytes} bytes (from {read}), {seconds:.1f} s",
     ]
-
-
-def _file(text: str) -> Path:
-    if not text or text.endswith("/"):
-        raise argparse.ArgumentTypeError(f"{text!r}: allowed: the name of a file")
-    return Path(text)
-
-
-def _column(text: str) -> str | int:
-    """Return a number where it is one: of a column from 0, or from the end if negative."""
-    try:
-        return int(text)
-    except ValueError:
-        return text
 
 
 def _words(text: str) -> tuple[str, ...]:

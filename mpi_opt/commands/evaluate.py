@@ -2,9 +2,8 @@
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
-from mpi_opt.commands.arguments import Commands, processes, quiet_pipes
+from mpi_opt.commands.arguments import Commands, file, processes, quiet_pipes
 from mpi_opt.commands.predict import add_model_and_data
 from mpi_opt.errors import EXIT_DONE
 
@@ -16,7 +15,7 @@ def add_to(commands: Commands) -> None:
     )
     add_model_and_data(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
-    parser.add_argument("--out", type=Path, metavar="PREDICTIONS", help="write the predicted labels or values as well")
+    parser.add_argument("--out", type=file, metavar="PREDICTIONS", help="write the predicted labels or values as well")
     parser.set_defaults(handler=_evaluate)
 
 

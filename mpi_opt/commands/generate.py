@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpi_opt import __version__, launch
-from mpi_opt.commands.arguments import Commands, quiet_pipes
+from mpi_opt.commands.arguments import Commands, file, quiet_pipes
 from mpi_opt.errors import EXIT_DONE, JobError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser("generate", help="make a synthetic set, or a stand-in for a real one")
     parser.add_argument("kind", metavar="KIND", choices=tuple(_OPTIONS), help=", ".join(_OPTIONS))
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="LIBSVM text, gzipped as .gz, or shards as .h5 (default: KIND)"
+        "--out", type=file, metavar="FILE", help="LIBSVM text, gzipped as .gz, or shards as .h5 (default: KIND)"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace a file of that name")
     for option, kind, metavar, about in (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mpi_opt import launch
-from mpi_opt.commands.arguments import Commands, add_group, quiet_pipes
+from mpi_opt.commands.arguments import Commands, add_group, file, quiet_pipes
 from mpi_opt.errors import EXIT_DONE
 
 
@@ -21,12 +21,12 @@ def add_to(commands: Commands) -> None:
 
     export = group.add_parser("export", help="write a model as LIBLINEAR's text, for its predict")
     export.add_argument("model", metavar="MODEL", type=Path, help="the model file")
-    export.add_argument("out", metavar="OUT", type=Path, help="the text file to write")
+    export.add_argument("out", metavar="OUT", type=file, help="the text file to write")
     export.set_defaults(handler=_export)
 
     bring = group.add_parser("import", help="make a model file of LIBLINEAR's text")
     bring.add_argument("text", metavar="IN", type=Path, help="what LIBLINEAR's train, or model export, has written")
-    bring.add_argument("out", metavar="OUT", type=Path, help="the model file to write")
+    bring.add_argument("out", metavar="OUT", type=file, help="the model file to write")
     bring.add_argument(
         "--loss",
         choices=("softmax",),

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from mpi_opt.commands.arguments import Commands, column, processes, quiet_pipes
+from mpi_opt.commands.arguments import Commands, column, file, processes, quiet_pipes
 from mpi_opt.errors import EXIT_DONE, JobError
 
 
@@ -20,7 +20,7 @@ def add_to(commands: Commands) -> None:
         default="label",
         help="a label or value for each row; probabilities of all classes; or margins (default: label)",
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where predictions go (default: standard output)")
+    parser.add_argument("--out", type=file, metavar="FILE", help="where predictions go (default: standard output)")
     parser.add_argument(
         "--no-label",
         action="store_true",

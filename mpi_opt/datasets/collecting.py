@@ -85,7 +85,7 @@ def collect(source: TableFiles | ArrayFiles, reading: Reading, reads: bool, coll
     first = sum(entry[3] for entry in seen[: collectives.rank]) if source.ranges else 0
     labels = mine.labels.finish()
     return Collected(
-        None if sparse else mine.table.finish().reshape(-1, columns),
+        None if sparse else mine.table.finish().reshape(labels.size, columns),
         join_rows(mine.rows) if sparse else None,
         labels,
         mine.weights.finish() if weighted else None,

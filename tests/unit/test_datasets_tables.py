@@ -210,6 +210,15 @@ def test_an_error_of_one_process_is_everybodys_with_the_true_line(tmp_path):
         assert f"{path}:701:5: 'x'" in str(said[0])
 
 
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_header_alone_is_no_set(tmp_path, size, suffix):
+    path = write(tmp_path / f"t.csv{suffix}", PACKERS[suffix](b"a,b,y\n\n"))
+    for said in on_threads(size, lambda c: hold(str(path), [], Reading(), c)):
+        assert isinstance(said, DataError), said
+        assert "holds no rows" in str(said)
+
+
 @pytest.mark.parametrize("size", [1, 3])
 def test_rows_with_gaps_are_dropped_or_filled_and_counted(tmp_path, size):
     path = write(tmp_path / "t.csv", "y,a,b\n1,NA,2\n0,3,4\n,5,6\n1,7,-inf\n0, ,nan\n1,8,9\n")
