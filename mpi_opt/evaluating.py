@@ -13,7 +13,7 @@ from mpi_opt.model import Model
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.predicting import Scored
 from mpi_opt.predictions import number_text
-from mpi_opt.predictor import decide, has_probabilities, log_losses, probabilities
+from mpi_opt.predictor import decide, has_probabilities, log_losses, rankings
 from mpi_opt.types import Indices, Vector
 
 Figures: TypeAlias = dict[str, Any]
@@ -99,8 +99,7 @@ def _areas(model: Model, z: Vector, truth: Indices, collectives: Collectives) ->
     if z.ndim == 1:
         area = roc_auc(z, truth == 0, collectives)
         return [area, area]
-    table = probabilities(model, z) if has_probabilities(model) else z
-    return [roc_auc(row, truth == c, collectives) for c, row in enumerate(table)]
+    return [roc_auc(row, truth == c, collectives) for c, row in enumerate(rankings(model, z))]
 
 
 def _remarks(model: Model, counts: Counts) -> list[str]:

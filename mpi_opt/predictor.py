@@ -75,6 +75,17 @@ def probabilities(model: Model, z: Vector) -> Vector:
     return np.stack([Logistic().slope(z, _NEGATIVE), Logistic().slope(-z, _NEGATIVE)])
 
 
+def rankings(model: Model, z: Vector) -> Vector:
+    """Return what rows are ordered by for each class, shape ``(C, rows)``, given margins of that shape.
+
+    ``log(p / (1 - p))`` of the class's probability p, which orders rows as p does but also tells apart those whose p
+    rounds to 0 or 1; where there is none, the margin.
+    """
+    if not has_probabilities(model):
+        return z
+    return _log_odds(z if model.loss == "softmax" else _log_sigmoids(z))
+
+
 def log_losses(model: Model, z: Vector, classes: Indices) -> Vector:
     """Return ``-log`` of the probability of each row's own class, shape ``(rows,)``; `probabilities` must exist."""
     if model.loss == "softmax":
@@ -87,3 +98,17 @@ def log_losses(model: Model, z: Vector, classes: Indices) -> Vector:
 def _log_sigmoids(z: Vector) -> Vector:
     """Return ``log(1 / (1 + exp(-z)))``: softmax of these are the sigmoids over their sum, without underflow."""
     return -Logistic().value(z, -_NEGATIVE)
+
+
+def _log_odds(z: Vector) -> Vector:
+    """Return ``z_c - log sum_{k != c} exp(z_k)``, shape ``(C, rows)``, C at least 2."""
+    best, rows = z.argmax(axis=0), np.arange(z.shape[1])
+    others = z.copy()
+    others[best, rows] = -np.inf
+    top, second = z[best, rows], others.max(axis=0)
+    with np.errstate(over="ignore"):
+        shares = np.exp(others - top)
+        # the best one's own share, 1, is added last, so that nothing small is lost beside it
+        odds: Vector = z - top - np.log1p(shares.sum(axis=0) - shares)
+        odds[best, rows] = top - second - np.log(np.exp(others - second).sum(axis=0))
+    return odds

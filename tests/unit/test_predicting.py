@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from scipy.special import expit, softmax
+from scipy.special import expit, logsumexp, softmax
 from sklearn import metrics
 from sklearn.datasets import dump_svmlight_file, load_digits
 from support.threads import on_threads
@@ -18,6 +18,7 @@ from mpi_opt.model import load_model, save_model
 from mpi_opt.network.collectives import Solo
 from mpi_opt.predicting import reading_of, score
 from mpi_opt.predictions import number_text, write_predictions
+from mpi_opt.predictor import rankings
 
 ROWS, FEATURES = 403, 17
 
@@ -286,6 +287,9 @@ def test_what_is_refused(features, capsysbinary, tmp_path):
         (["predict", model, "empty"], 3, "empty: holds no rows"),
         (["predict", model, "huge"], 3, "huge: row 2: its numbers times the model's weights are beyond"),
         (["predict", model, data, "--out", "sub"], 2, "cannot write sub: is a folder"),
+        (["predict", model, data, "--out", "."], 2, "--out: '.': allowed: the name of a file"),
+        (["evaluate", model, data, "--out", ".."], 2, "--out: '..': allowed: the name of a file"),
+        (["model", "export", model, ""], 2, "OUT: '': allowed: the name of a file"),
         (["predict", model, data, "--out", "none/p"], 2, "cannot write none/p: No such file"),
         (["predict", saved("other.h5", np.ones(FEATURES), "squared", job="no job"), data], 3, "is no TOML"),
         (["predict", model], 2, "DATA"),
@@ -377,6 +381,27 @@ def test_several_classes_scored(loss, features, rng, capsysbinary):
     np.testing.assert_allclose([entry["f1"] for entry in found["classes"]], each, atol=1e-12)
     by_label = [areas[1], areas[0], areas[2]]
     np.testing.assert_allclose([entry["auc"] for entry in found["classes"]], by_label, atol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 5])
+def test_areas_tell_probabilities_apart_that_round_to_one(columns, rng, capsysbinary):
+    values = np.sort(rng.uniform(50, 700, 200))
+    weights = np.append(1.0, np.zeros(columns - 1))  # the first class against others that are alike
+    truth = np.arange(200) // 100 * -1.0
+    model = saved("m.h5", weights, "softmax", {float(-c): float(c) for c in range(columns)}, features=1)
+    found = figures_of(model, written("d", values[:, None], truth), capsysbinary=capsysbinary)
+    assert {entry["label"]: entry["auc"] for entry in found["classes"]}[0] == 0.0  # larger values are of class -1
+
+
+def test_rankings_are_log_odds(rng):
+    for columns in (2, 3, 7):
+        z = rng.normal(scale=4.0, size=(columns, 300))
+        odds = [z[c] - logsumexp(np.delete(z, c, axis=0), axis=0) for c in range(columns)]
+        model = load_model(
+            saved("m.h5", np.zeros(columns), "softmax", {float(c): float(c) for c in range(columns)}, features=1)
+        )
+        np.testing.assert_allclose(rankings(model, z), odds, rtol=1e-12, atol=1e-13)
+        assert rankings(model, z[:, :0]).shape == (columns, 0)
 
 
 def test_regression_scored(features, rng, capsysbinary):
