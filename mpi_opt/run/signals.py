@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import threading
 import time
 from types import FrameType
@@ -17,6 +18,9 @@ _TOGETHER = 2.0
 class Signals:
     """Watches for signals while it is entered; only the main thread can, elsewhere nothing is seen.
 
+    The main thread learns of a signal between two steps of Python; while it waits inside MPI it learns of none. So a
+    thread of its own, which the system tells at once, ends the process.
+
     Attributes
     ----------
     came : int
@@ -25,12 +29,18 @@ class Signals:
 
     def __init__(self) -> None:
         self.came = 0
-        self._at = 0.0
         self._before: dict[int, object] = {}
+        self._woken = -1
+        self._ends: tuple[socket.socket, socket.socket] | None = None
+        self._thread = threading.Thread(target=self._listen, name="signals", daemon=True)
 
     def __enter__(self) -> Self:
         """Take the signals over."""
         if threading.current_thread() is threading.main_thread():
+            self._ends = socket.socketpair()
+            self._ends[1].setblocking(False)
+            self._woken = signal.set_wakeup_fd(self._ends[1].fileno(), warn_on_full_buffer=False)
+            self._thread.start()
             for number in ASKING:
                 self._before[number] = signal.signal(number, self._note)
         return self
@@ -40,12 +50,24 @@ class Signals:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
         self._before.clear()
+        if self._ends is not None:
+            signal.set_wakeup_fd(self._woken)
+            self._ends[1].close()
+            self._thread.join()
+            self._ends[0].close()
+            self._ends = None
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        if self.came and time.monotonic() - self._at < _TOGETHER:
-            return
-        if self.came:
-            # Not by way of an exception: whoever sends twice wants the end, whatever we are in the middle of.
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        self.came, self._at = number, time.monotonic()
+        self.came = self.came or number
+
+    def _listen(self) -> None:
+        """End the process at the second wish, whatever the main thread is in the middle of."""
+        assert self._ends is not None
+        first = 0.0
+        while numbers := self._ends[0].recv(64):
+            for number in numbers:
+                if number in ASKING:
+                    now = time.monotonic()
+                    if first and now - first >= _TOGETHER:
+                        os._exit(128 + number)
+                    first = first or now

@@ -2,15 +2,29 @@
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 from support.commands import settings
-from support.faults import GO, KILL, SEGV, STOP, TERM, USR1, Live, alive, check_metrics, committed, hit, wait_for
-from support.faults import whole_checkpoints
+from support.faults import (
+    GO,
+    KILL,
+    SEGV,
+    STOP,
+    TERM,
+    USR1,
+    Live,
+    check_metrics,
+    committed,
+    hit,
+    wait_for,
+    whole_checkpoints,
+)
 from support.mpirun import find_launcher
 from support.resumable import same_runs, write_case
 
 N = 3
+PLANTED = Path(__file__).parents[1] / "support" / "planted.py"
 LONG = ("stop.steps=100000000", "metrics.every=200", "checkpoint.every=200")
 QUIET = ("--progress", "none")
 CODES = {
@@ -64,3 +78,117 @@ def test_the_death_of_one_rank_ends_all_and_loses_nothing(mpirun, tmp_path, numb
     assert whole_checkpoints(out)
     if number == KILL:
         goes_on(mpirun, tmp_path, out)
+
+
+def test_a_rank_that_stops_is_named_and_all_end(tmp_path):
+    live, pids, out = start(tmp_path, "network.watchdog=3")
+    hit(pids[2], STOP)
+    seconds = live.gone(ranks(pids), 3 + 8)
+    result = live.end()
+    print(f"SIGSTOP to rank 2: all gone after {seconds:.2f} s, code {result.code}")
+    assert seconds > 2.5
+    assert result.code == 6, str(result)
+    assert re.search(
+        r"mpi-opt: error: step \d+: rank [01] of 3 has waited \d s for (neighbours [0-2], [0-2]|all ranks.*); no sign of "
+        r"life of rank 2 \(network\.watchdog = 3 s\)",
+        everything(result),
+    ), str(result)
+    check_metrics(out, N)
+    assert whole_checkpoints(out)
+
+
+def test_a_rank_that_is_slow_is_waited_for_and_one_signal_pauses_two_end(tmp_path):
+    live, pids, out = start(tmp_path, "network.watchdog=4")
+    hit(pids[1], STOP)
+    time.sleep(2.5)
+    hit(pids[1], GO)
+    before = whole_checkpoints(out)[0]
+    wait_for(lambda: whole_checkpoints_started(out) > before or not live.going)
+    assert live.going, str(live.end())
+    hit(pids[0], USR1)
+    result = live.end()
+    assert result.code == 75, str(result)
+    said = (out / "log.txt").read_text()
+    step = int(re.search(r"paused: SIGUSR1; a checkpoint holds all up to step (\d+)", said)[1])
+    assert re.search(r"go on with: mpi-opt resume \S*out$", said, re.M)
+    assert whole_checkpoints(out)[0] == step
+    assert not (out / ".alive").exists()
+    assert not (out / ".lock").exists()
+
+
+def whole_checkpoints_started(out):
+    return max(int(path.name.removeprefix("step_")) for path in (out / "checkpoints").glob("step_*"))
+
+
+def test_a_later_signal_ends_at_once(mpirun, tmp_path):
+    """While the others do not come to the step at which all would pause."""
+    live, pids, out = start(tmp_path)
+    hit(pids[0], STOP)
+    hit(pids[1], TERM)
+    time.sleep(2.2)
+    assert live.going
+    hit(pids[1], TERM)
+    seconds = live.gone(ranks(pids), 15)
+    result = live.end()
+    print(f"second SIGTERM to rank 1: all gone after {seconds:.2f} s, code {result.code}")
+    assert result.code not in (0, 75), str(result)
+    assert whole_checkpoints(out)
+
+
+def planted(mpirun, tmp_path, what, rank, *words, step=40, timeout=60):
+    job, out = write_case(tmp_path, "sparq-sgd", every=10), tmp_path / "out"
+    command = [PLANTED, what, rank, step, "run", job, "--out", out, *QUIET, *settings(*words)]
+    result = mpirun(N, [str(word) for word in command], timeout=timeout)
+    assert not result.timed_out, str(result)
+    return result, out
+
+
+def test_a_long_computation_is_waited_for(mpirun, tmp_path):
+    result, _ = planted(mpirun, tmp_path, "long_compute", 1, "network.watchdog=2", step=20)
+    result.check()
+    assert result.seconds > 5
+
+
+def test_an_exception_in_one_rank_ends_all(mpirun, tmp_path):
+    result, out = planted(mpirun, tmp_path, "exception", 2, "stop.steps=1000")
+    assert result.code == 6, str(result)
+    said = everything(result)
+    assert "mpi-opt: error: unexpected failure on rank 2 of 3\nTraceback (most recent call last):\n" in said
+    assert said.count("ZeroDivisionError: planted") == 1
+    assert check_metrics(out, N)[0][0] >= 4
+    assert whole_checkpoints(out) == [36, 24]
+
+
+def test_a_data_file_that_vanishes_ends_all_alike(mpirun, tmp_path):
+    result, out = planted(mpirun, tmp_path, "vanish", 1)
+    assert result.code == 3, str(result)
+    said = everything(result)
+    assert re.search(r"^mpi-opt: error: .*train\.txt: .*No such file", said, re.M), said
+    assert said.count("mpi-opt: error: ") == 1
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("what", "words", "sentence"),
+    [
+        (
+            "nothing_left", (),
+            r"rank 1 of 3: \S*rank_00001\.h5 cannot be written: .*Its first \d rows are safe; is the disk full\?",
+        ),
+        (
+            "room_for_metrics", ("data.features=40000",),
+            r"checkpoint \S*step_000000000048 cannot be written: .*node_00001\.h5: .*File too large.*Earlier checkpoints stand",
+        ),
+    ],
+)  # fmt: skip
+def test_a_full_disk_on_one_rank_is_told_and_what_was_there_stands(what, words, sentence, mpirun, tmp_path):
+    result, out = planted(mpirun, tmp_path, what, 1, "stop.steps=1000", *words)
+    assert result.code == 6, str(result)
+    assert re.search("mpi-opt: error: " + sentence, everything(result)), str(result)
+    assert min(rows for rows, _ in check_metrics(out, N).values()) >= 4
+    assert whole_checkpoints(out) == [36, 24]
+    mpirun(N, ["mpi-opt", "resume", out, *QUIET, "--set", "stop.steps=60"], timeout=60).check()
+    words = settings(*words, "stop.steps=60", "checkpoint.every=")
+    job = tmp_path / "sparq-sgd.toml"
+    mpirun(N, ["mpi-opt", "run", job, "--out", tmp_path / "whole", *QUIET, *words], timeout=60).check()
+    same_runs(tmp_path / "whole", out, N)

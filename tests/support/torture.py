@@ -195,6 +195,9 @@ class Torture:
         for node in set(files) | set(least):
             place = out / "metrics" / f"rank_{node:05d}.h5"
             inode, *counts = files.get(node, (None, 0, 0))
+            if not place.exists():  # begun again: there was no checkpoint
+                lost_rows += sum(least.get(node, ()))
+                continue
             now = rows_of(place)
             left = len(now["series/step"]), len(now["syncs/step"])
             # A resumed run begins with the rows up to its checkpoint, in a new file: the others are computed again.

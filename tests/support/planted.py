@@ -1,0 +1,73 @@
+"""Rank script: the command with a misfortune planted in one rank. ``planted.py WHAT RANK STEP mpi-opt's arguments``."""
+
+import os
+import resource
+import sys
+import time
+
+from mpi4py import MPI
+
+from mpi_opt.cli import main
+from mpi_opt.datasets import textfiles
+from mpi_opt.run.loop import Run
+
+what, rank, step, *arguments = sys.argv[1:]
+
+
+def long_compute():
+    """Compute, with no sign but the other thread's."""
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        sum(range(1000))
+
+
+def no_room(nbytes):
+    """Let no file grow beyond ``nbytes``, as on a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, nbytes))
+
+
+def nothing_left():
+    no_room(20_000)
+
+
+def room_for_metrics():
+    no_room(400_000)
+
+
+def exception():
+    raise ZeroDivisionError("planted")
+
+
+def at_step(act):
+    plain = Run._step
+
+    def wrapped(self):
+        ended = plain(self)
+        if self.t == int(step):
+            act()
+        return ended
+
+    Run._step = wrapped
+
+
+def vanish():
+    """Take the file away once the others have read it."""
+    plain = textfiles._read_range
+
+    def wrapped(path, *rest):
+        time.sleep(0.5)
+        path.unlink()
+        return plain(path, *rest)
+
+    textfiles._read_range = wrapped
+
+
+if MPI.COMM_WORLD.rank == int(rank):
+    if what == "vanish":
+        vanish()
+    else:
+        at_step({f.__name__: f for f in (long_compute, nothing_left, room_for_metrics, exception)}[what])
+sys.stderr.flush()
+code = main(arguments)
+print(f"exit code {code} of process {os.getpid()}", flush=True)
+sys.exit(code)
