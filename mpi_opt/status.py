@@ -90,7 +90,7 @@ def status_of(folders: Iterable[Path]) -> list[Status]:
     JobError
         A folder holds neither a run nor one that was submitted.
     """
-    places = [place for folder in folders for place in _runs(folder)]
+    places = [place for folder in folders for place in runs_in(folder)]
     numbers = [_text(place / slurm.JOB_ID) for place in places]
     queue = scheduler.ask(number for number in numbers if number)
     return [_status(place, number, queue) for place, number in zip(places, numbers, strict=True)]
@@ -114,7 +114,7 @@ def _lines(status: Status) -> Iterator[str]:
         done = status.progress
         yield f"  objective {done.objective:.10g} after {done.round} rounds, {done.seconds:.1f} s of run clock"
     if status.checkpoint is not None and status.checkpoint_age is not None:
-        yield f"  last checkpoint at step {status.checkpoint}, {_span(status.checkpoint_age)} ago"
+        yield f"  last checkpoint at step {status.checkpoint}, {span(status.checkpoint_age)} ago"
     if status.trouble:
         yield f"  {status.trouble}"
 
@@ -127,7 +127,7 @@ def _run_line(status: Status) -> str:
     at = f"step {done.step}{of} on {done.nodes} nodes"
     if done.state != schema.RUNNING:
         return f"{at}; {done.state}"
-    told = "" if status.sign_age is None else f"; last written to {_span(status.sign_age)} ago"
+    told = "" if status.sign_age is None else f"; last written to {span(status.sign_age)} ago"
     gone = status.slurm is not None and status.slurm.state != "RUNNING"
     return f"{at}; {'not running: it was ended from outside' if gone else 'running'}{told}"
 
@@ -149,13 +149,14 @@ def _job_line(status: Status) -> str:
     return ", ".join(parts)
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
+    """Return a time in words."""
     if seconds < 120:
         return f"{max(seconds, 0):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def _runs(folder: Path) -> list[Path]:
+def runs_in(folder: Path) -> list[Path]:
     """Return the folder, or those of the sweep in it.
 
     Raises
@@ -197,8 +198,8 @@ def _status(folder: Path, number: str, queue: Mapping[str, Queued] | None) -> St
         asked=queue is not None,
         progress=progress,
         checkpoint=None if newest is None else int(newest.name.removeprefix("step_")),
-        checkpoint_age=None if newest is None else _age([newest]),
-        sign_age=_age([*(folder / ".alive").glob("rank_*"), metrics, folder / "log.txt"]),
+        checkpoint_age=None if newest is None else age([newest]),
+        sign_age=age([*(folder / ".alive").glob("rank_*"), metrics, folder / "log.txt"]),
         trouble=trouble,
     )
 
@@ -217,7 +218,7 @@ def _progress(metrics: Path) -> Progress:
     )
 
 
-def _age(paths: Iterable[Path]) -> float | None:
+def age(paths: Iterable[Path]) -> float | None:
     """Return the seconds since the latest change of what there is of ``paths``."""
     times = []
     for path in paths:
