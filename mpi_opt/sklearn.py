@@ -9,10 +9,8 @@ All minimise ``F(w) = sum_j omega_j loss(w; x_j, y_j) / S + (l2 / 2) |w|^2`` ove
 words ``l2 = 1 / (C S)``, or ``alpha / S``.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from mpi_opt.algorithms.base import Algorithm
 from mpi_opt.estimators.kinds import LinearClassifier, LinearRegressor, Probabilities
 
 __all__ = [
@@ -79,33 +77,6 @@ class DistributedLogisticRegression(Probabilities):
 
     _losses: ClassVar[tuple[str, ...]] = ("logistic", "softmax")
 
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        l2: float | None = None,
-        fit_intercept: bool = True,
-        class_weight: Mapping[Any, float] | str | None = None,
-        solver: str | Algorithm = "local-newton",
-        tol: float = 1e-6,
-        max_iter: int = 100,
-        warm_start: bool = False,
-        comm: Any = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.comm = comm
-        self.random_state = random_state
-        self.verbose = verbose
-
     @classmethod
     def _loss(cls, classes: int) -> str:
         return cls._losses[classes > 2]
@@ -134,33 +105,6 @@ class DistributedSoftmaxRegression(Probabilities):
 
     _losses: ClassVar[tuple[str, ...]] = ("softmax",)
 
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        l2: float | None = None,
-        fit_intercept: bool = True,
-        class_weight: Mapping[Any, float] | str | None = None,
-        solver: str | Algorithm = "local-newton",
-        tol: float = 1e-6,
-        max_iter: int = 100,
-        warm_start: bool = False,
-        comm: Any = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.comm = comm
-        self.random_state = random_state
-        self.verbose = verbose
-
 
 class DistributedLinearSVC(LinearClassifier):
     """Linear support vector machine with the squared hinge loss.
@@ -188,33 +132,6 @@ class DistributedLinearSVC(LinearClassifier):
 
     _losses: ClassVar[tuple[str, ...]] = ("squared-hinge",)
 
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        l2: float | None = None,
-        fit_intercept: bool = True,
-        class_weight: Mapping[Any, float] | str | None = None,
-        solver: str | Algorithm = "local-newton",
-        tol: float = 1e-6,
-        max_iter: int = 100,
-        warm_start: bool = False,
-        comm: Any = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.comm = comm
-        self.random_state = random_state
-        self.verbose = verbose
-
 
 class DistributedRidge(LinearRegressor):
     """Ridge regression: half the squared distance.
@@ -239,31 +156,6 @@ class DistributedRidge(LinearRegressor):
     """
 
     _losses: ClassVar[tuple[str, ...]] = ("squared",)
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        l2: float | None = None,
-        fit_intercept: bool = True,
-        solver: str | Algorithm = "local-newton",
-        tol: float = 1e-6,
-        max_iter: int = 100,
-        warm_start: bool = False,
-        comm: Any = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.comm = comm
-        self.random_state = random_state
-        self.verbose = verbose
 
 
 class DistributedHuber(LinearRegressor):
@@ -290,28 +182,3 @@ class DistributedHuber(LinearRegressor):
     """
 
     _losses: ClassVar[tuple[str, ...]] = ("huber",)
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        l2: float | None = None,
-        fit_intercept: bool = True,
-        solver: str | Algorithm = "local-newton",
-        tol: float = 1e-6,
-        max_iter: int = 100,
-        warm_start: bool = False,
-        comm: Any = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.comm = comm
-        self.random_state = random_state
-        self.verbose = verbose

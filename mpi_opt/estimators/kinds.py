@@ -9,6 +9,7 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from mpi_opt.algorithms.base import Algorithm
 from mpi_opt.estimators.arguments import number
 from mpi_opt.estimators.linear import LinearEstimator, Mapped
 from mpi_opt.estimators.together import class_weights, classes_of, everywhere, refuse
@@ -17,9 +18,32 @@ from mpi_opt.types import Indices, Vector
 
 
 class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
-    """A linear model of real targets."""
+    """A linear model of real targets; its parameters are explained at the public classes."""
 
-    alpha: float
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        l2: float | None = None,
+        fit_intercept: bool = True,
+        solver: str | Algorithm = "local-newton",
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        warm_start: bool = False,
+        comm: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.comm = comm
+        self.random_state = random_state
+        self.verbose = verbose
 
     def predict(self, X: Any) -> Vector:
         """Return the predictions for this rank's rows, shape ``(rows,)``; no communication."""
@@ -44,10 +68,34 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 
 
 class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
-    """A linear model of classes: one column for two of them, else one a class."""
+    """A linear model of classes: one column for two of them, else one a class; parameters as at the public classes."""
 
-    C: float
-    class_weight: Mapping[Any, float] | str | None
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        l2: float | None = None,
+        fit_intercept: bool = True,
+        class_weight: Mapping[Any, float] | str | None = None,
+        solver: str | Algorithm = "local-newton",
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        warm_start: bool = False,
+        comm: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.comm = comm
+        self.random_state = random_state
+        self.verbose = verbose
 
     def decision_function(self, X: Any) -> Vector:
         """Return the margins of this rank's rows: ``(rows,)`` for two classes, else ``(rows, K)``; no communication."""

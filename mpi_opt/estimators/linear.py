@@ -41,7 +41,6 @@ class Mapped:
     total : float
         Their sum over all ranks.
     classes, class_weights : ndarray, shape (K,), or None
-    codes : ndarray, shape (rows,), or None
     """
 
     loss: str
