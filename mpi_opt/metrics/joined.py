@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,23 @@ import numpy.typing as npt
 from mpi_opt.errors import DataError
 from mpi_opt.metrics import schema
 from mpi_opt.metrics.files import closed_cleanly, image, open_reading, replace_file
+from mpi_opt.metrics.lost import Lost, read_lost, told
 from mpi_opt.metrics.rank_file import RankMetrics, check_format, plain_attributes, read_rank
 
 FORMAT = "mpi_opt joined metrics"
 _OWN = frozenset({"node", "host", "format", "units", "schema_version"})  # not the same thing for all nodes together
+
+
+_COMMON = frozenset(
+    {
+        *("step", "round", "epoch", "nodes_alive", "objective_mean", "objective_worst", "objective_average"),
+        *("test_error_mean", "test_error_worst", "test_error_average", "train_error_average"),
+        *("consensus_distance", "gradient_norm"),
+    }
+)
+"""Series that are the same on all nodes."""
+
+Rows: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +45,8 @@ class JoinedMetrics:
     path : Path
         ``metrics.h5``.
     attributes : mapping
-        Root attributes: those of node 0 that hold for all, ``kind`` (``"virtual"`` or ``"copied"``) and ``cut``
-        (``""``, or which rows were left out and why).
+        Root attributes: those of node 0 that hold for all, ``kind`` (``"virtual"`` or ``"copied"``), ``cut``
+        (``""``, or which rows were left out and why) and ``lost`` (``""``, or which nodes died when).
     series, syncs : mapping of str to ndarray, shape (nodes, rows)
         Node i in row i.
     hosts, statuses : tuple of str
@@ -52,7 +65,8 @@ def join(folder: str | os.PathLike[str]) -> Path:
     """Make ``metrics.h5`` in a run's folder out of ``metrics/rank_*.h5``, and return its path.
 
     The view holds relative names, so that the folder may be moved. Nodes of a killed run stop at different rows: all
-    are cut to the shortest, and the root attribute ``cut`` says so.
+    are cut to the shortest, and the root attribute ``cut`` says so. Nodes that an elastic run has lost are no reason to
+    cut: behind their end, figures of their own are NaN, counts stay, and what is the same on all nodes goes on.
 
     Raises
     ------
@@ -62,13 +76,14 @@ def join(folder: str | os.PathLike[str]) -> Path:
         ``metrics.h5`` cannot be written.
     """
     folder = Path(folder)
-    virtual = all(closed_cleanly(path) for path in _paths(folder))
+    lost = read_lost(folder)
+    virtual = not lost and all(closed_cleanly(path) for path in _paths(folder))
     ranks = _read_all(folder, steps_only=virtual)  # a thousand nodes' series are not held for what only points at them
-    replace_file(folder / "metrics.h5", image(lambda file: _fill(file, ranks, virtual)))
+    replace_file(folder / "metrics.h5", image(lambda file: _fill(file, ranks, virtual, lost)))
     return folder / "metrics.h5"
 
 
-def _fill(file: Any, ranks: Sequence[RankMetrics], virtual: bool) -> None:
+def _fill(file: Any, ranks: Sequence[RankMetrics], virtual: bool, lost: Sequence[Lost]) -> None:
     """Make what is in the joined file."""
     cuts: list[str] = []
     for name, value in ranks[0].attributes.items():
@@ -82,7 +97,7 @@ def _fill(file: Any, ranks: Sequence[RankMetrics], virtual: bool) -> None:
     sources["host"] = [str(rank.attributes["host"]) for rank in ranks]
     sources["status"] = [rank.status for rank in ranks]
     for group, columns in (("series", schema.SERIES), ("syncs", schema.SYNCS)):
-        tables = [getattr(rank, group) for rank in ranks]
+        tables = _lengthened(group, [getattr(rank, group) for rank in ranks], lost)
         lengths = [len(table["step"]) for table in tables]
         sources[f"{group}_rows"] = lengths
         rows = min(lengths)
@@ -97,6 +112,32 @@ def _fill(file: Any, ranks: Sequence[RankMetrics], virtual: bool) -> None:
             data.attrs["unit"] = column.unit
             data.attrs["description"] = column.description
     file.attrs["cut"] = "; ".join(cuts)
+    file.attrs["lost"] = told(lost)
+
+
+def _lengthened(group: str, tables: list[Rows], lost: Sequence[Lost]) -> list[Rows]:
+    """Return the tables with those of lost nodes as long as the others, as far as their steps are the same."""
+    gone = {each.node for each in lost}
+    alive = [table for node, table in enumerate(tables) if node not in gone]
+    if not gone or not alive:
+        return tables
+    rows = min(len(table["step"]) for table in alive)
+    return [table if node not in gone else _longer(group, table, alive[0], rows) for node, table in enumerate(tables)]
+
+
+def _longer(group: str, table: Rows, other: Rows, rows: int) -> Rows:
+    steps = table["step"][:rows]
+    differs = np.flatnonzero(steps != other["step"][: len(steps)])
+    own = int(differs[0]) if len(differs) else len(steps)
+    made = {}
+    for name, values in table.items():
+        if name in _COMMON:
+            made[name] = other[name][:rows]
+            continue
+        held = values[own - 1] if own and group == "series" else 0  # counts so far stay what they were
+        made[name] = np.full(rows, np.nan if values.dtype.kind == "f" else held, dtype=values.dtype)
+        made[name][:own] = values[:own]
+    return made
 
 
 def read_joined(path: str | os.PathLike[str]) -> JoinedMetrics:
