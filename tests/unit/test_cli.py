@@ -116,6 +116,7 @@ def test_commands_of_this_release(capsys: pytest.CaptureFixture[str]) -> None:
         "info",
         "submit",
         "status",
+        "watch",
         "predict",
         "evaluate",
         "model",
