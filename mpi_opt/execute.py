@@ -14,6 +14,7 @@ from mpi_opt.build import Built
 from mpi_opt.errors import EXIT_DONE, JobError, MpiOptError, RankFailedError
 from mpi_opt.info import Place, warnings
 from mpi_opt.job import Job, load_job, to_toml
+from mpi_opt.metrics.joined import join
 from mpi_opt.network.base import Network
 from mpi_opt.network.collectives import Collectives, Solo
 from mpi_opt.network.elastic import Crew
@@ -69,12 +70,11 @@ def resume_job(folder: Path, orders: Orders, settings: Sequence[str], *, reparti
     past, text = collectives.broadcast((past, None if job is None else to_toml(job)))
     job = load_job(text)
     if past.finished:
-        if collectives.rank == 0:
-            sys.stdout.write(f"{folder}: the run has ended, there is nothing to resume\n")
+        _tell_end(folder, collectives)
         return EXIT_DONE
     size = collectives.size
     wanted = past.nodes or size
-    anew = repartition and size != wanted and not (past.lockstep and size == 1)
+    anew = repartition and (size != wanted or past.left is not None) and not (past.lockstep and size == 1)
     if anew and orders.out is None:
         orders = replace(orders, out=folder.with_name(f"{folder.name}-on-{size}"))
     if not anew:
@@ -82,6 +82,19 @@ def resume_job(folder: Path, orders: Orders, settings: Sequence[str], *, reparti
         orders = replace(orders, out=folder, overwrite=True)
     world = _virtual(wanted) if past.lockstep and not anew else _over_mpi(job)
     return train(job, world, orders, past, anew=anew)
+
+
+def _tell_end(folder: Path, collectives: Collectives) -> None:
+    """Say that there is nothing to do, after joining the metrics where the run was killed just before it did."""
+    error = None
+    if collectives.rank == 0:
+        try:
+            if not (folder / "metrics.h5").exists():
+                join(folder)
+            sys.stdout.write(f"{folder}: the run has ended, there is nothing to resume\n")
+        except MpiOptError as wrong:
+            error = wrong
+    collectives.check(error)
 
 
 def _processes() -> Collectives:

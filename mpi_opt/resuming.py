@@ -41,6 +41,8 @@ class Past:
         Whether it has a model.
     steps : tuple of int
         Steps of its checkpoints, the newest first; whole or not.
+    left : int or None
+        How many nodes the newest checkpoint is of, where the run had lost some.
     """
 
     folder: Path
@@ -49,6 +51,7 @@ class Past:
     lockstep: bool
     finished: bool
     steps: tuple[int, ...]
+    left: int | None = None
 
 
 def look(folder: Path) -> Past:
@@ -76,13 +79,18 @@ def look(folder: Path) -> Past:
     elif (folder / "validation.json").exists():  # cut off before it had metrics
         with suppress(ValueError):
             attributes = json.loads((folder / "validation.json").read_bytes())
+    checkpoints, nodes, left = found(folder / "checkpoints"), attributes.get("nodes"), None
+    if checkpoints:
+        with suppress(DataError):  # damaged: an older one is taken, and said to be
+            left = read_manifest(checkpoints[0]).nodes
     return Past(
         folder=folder.absolute(),
         job=job,
-        nodes=attributes.get("nodes"),
+        nodes=nodes,
         lockstep=attributes.get("mpi_library") == "lockstep",
         finished=(folder / "model.h5").exists(),
-        steps=tuple(int(path.name.removeprefix("step_")) for path in found(folder / "checkpoints")),
+        steps=tuple(int(path.name.removeprefix("step_")) for path in checkpoints),
+        left=None if left == nodes else left,
     )
 
 
@@ -119,6 +127,11 @@ def check_size(past: Past, size: int) -> None:
         raise LaunchError(
             f"{place} was simulated on {past.nodes} virtual nodes: resume it in one process (mpi-opt resume {place}), "
             "or begin anew from its mean model with --allow-repartition"
+        )
+    if past.left is not None:
+        raise LaunchError(
+            f"{place} began on {past.nodes} ranks and lost some; its newest checkpoint is of {past.left} nodes: begin "
+            "anew, on any number of ranks, from its mean model with --allow-repartition"
         )
     if past.nodes not in (None, size):
         raise LaunchError(
