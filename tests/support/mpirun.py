@@ -189,6 +189,13 @@ def mpirun(
     return Result(code, output, dict(sorted(texts.items())), timed_out, seconds)
 
 
+def run_command(command: Sequence[str], env: Mapping[str, str], cwd: str | os.PathLike[str], timeout: float) -> Result:
+    """Run a command that may itself start ranks, such as a shell script, and leave none of its processes behind."""
+    with tempfile.TemporaryDirectory(prefix="command-") as name:
+        code, output, timed_out, seconds = _run(list(command), {**env, _TOKEN: name}, cwd, timeout, name)
+    return Result(code, output, {}, timed_out, seconds)
+
+
 def _run(
     command: list[str], env: dict[str, str], cwd: str | os.PathLike[str], timeout: float, token: str
 ) -> tuple[int, str, bool, float]:
