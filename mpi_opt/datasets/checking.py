@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from mpi_opt.datasets.byteranges import share_ranges
 from mpi_opt.datasets.checkparts import LISTED, Part, check_range
 from mpi_opt.datasets.compressed import detect
 from mpi_opt.datasets.facts import Facts
 from mpi_opt.datasets.malformed import Kind
 from mpi_opt.datasets.source import TextFiles, resolve
 from mpi_opt.datasets.spec import Reading
-from mpi_opt.datasets.textfiles import share_ranges
 from mpi_opt.errors import DataError
 from mpi_opt.network.collectives import Collectives
 

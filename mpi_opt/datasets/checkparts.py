@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from mpi_opt.datasets.byteranges import whole_lines
 from mpi_opt.datasets.compressed import open_stream
 from mpi_opt.datasets.facts import Facts, block_facts
 from mpi_opt.datasets.faults import Place, find_faults, place_of, tell
@@ -14,7 +15,7 @@ from mpi_opt.datasets.libsvm import cut_lines
 from mpi_opt.datasets.malformed import Kind
 from mpi_opt.datasets.mending import fatal_faults, mend, rows_of
 from mpi_opt.datasets.spec import NanRule
-from mpi_opt.datasets.textfiles import whole_lines
+from mpi_opt.datasets.textfiles import CHUNK
 from mpi_opt.errors import DataError
 from mpi_opt.types import Bytes
 
@@ -63,7 +64,7 @@ def check_range(path: Path, first: int, last: int | None, index_base: int, nan: 
     part = Part()
     try:
         with open_stream(path) as stream:
-            for _, data in whole_lines(stream, path, first, last):
+            for _, data in whole_lines(stream, path, first, last, CHUNK):
                 for block in cut_lines(np.frombuffer(data, dtype=np.uint8)):
                     _check_block(part, block, index_base, nan)
     except DataError as error:

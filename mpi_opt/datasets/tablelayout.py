@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from mpi_opt.datasets.byteranges import LONGEST
 from mpi_opt.datasets.compressed import open_stream
 from mpi_opt.datasets.source import TableFiles
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.errors import DataError
-
-LONGEST = 1 << 28
-"""Bytes of the longest line that is read: a file without line ends must not be taken into memory as one line."""
 
 LABEL_NAMES = ("label", "y", "target", "class")
 """Names, in any case, of the column that is the label where nothing else is said."""

@@ -12,15 +12,16 @@ from contextlib import suppress
 from itertools import chain
 from math import nan
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from mpi_opt.datasets.byteranges import count_lines, share_ranges, whole_lines
 from mpi_opt.datasets.compressed import open_stream
 from mpi_opt.datasets.pieces import LABEL, WEIGHT, Piece, settle
 from mpi_opt.datasets.source import TableFiles
 from mpi_opt.datasets.spec import Reading
-from mpi_opt.datasets.tablelayout import LONGEST, Layout, cut, is_missing, is_value, look
+from mpi_opt.datasets.tablelayout import Layout, cut, is_missing, is_value, look
 from mpi_opt.errors import DataError
 from mpi_opt.types import Vector
 
@@ -55,17 +56,13 @@ def csv_pieces(source: TableFiles, reading: Reading, part: int, parts: int) -> I
         ``file:line:column: ...`` with the line's true number and the character in it, or a file cannot be read.
     """
     layout = look(source, reading)
-    total = sum(source.sizes)
-    low, high = total * part // parts, total * (part + 1) // parts
-    before = 0
-    for number, (path, size) in enumerate(zip(source.paths, source.sizes, strict=True)):
-        first, last = max(low - before, 0), min(high - before, size)
-        before += size
-        if first >= last if source.ranges else part:
-            continue
-        span = (first, last) if source.ranges else (0, None)
+    ranges: list[tuple[int, int, int | None]] = [*share_ranges(source.sizes, part, parts)]
+    if not source.ranges:
+        ranges = [] if part else [(number, 0, None) for number in range(len(source.paths))]
+    for number, first, last in ranges:
+        path = source.paths[number]
         with open_stream(path) as stream:
-            for at, data in _whole_lines(stream, path, layout.begins[number], *span):
+            for at, data in whole_lines(stream, path, first, last, CHUNK, layout.begins[number]):
                 yield _parse(_Chunk(path, at, data, layout.delimiters[number]), layout, reading)
 
 
@@ -79,42 +76,7 @@ class _Chunk(NamedTuple):
 
     def at_line(self, line: int, column: int = 0) -> str:
         """Return what an error begins with; line and column (a character's) are counted from 0 in the chunk."""
-        return f"{self.path}:{self._lines_before() + line + 1}:{column + 1}:"
-
-    def _lines_before(self) -> int:
-        # only asked when there is an error to report
-        lines, left = 0, self.at
-        with open_stream(self.path) as stream:
-            while left > 0 and (data := stream.read(min(CHUNK, left))):
-                lines += data.count(b"\n")
-                left -= len(data)
-        return lines
-
-
-def _whole_lines(stream: BinaryIO, path: Path, begin: int, first: int, last: int | None) -> Iterator[tuple[int, bytes]]:
-    """Yield ``(offset, text)`` with whole lines that begin in bytes ``first`` to ``last``, and not before ``begin``."""
-    at = begin
-    if first > begin:
-        # the line that byte first - 1 is in, or ends, is another share's
-        stream.seek(first - 1)
-        at = first - 1 + len(_line(stream, path))
-    else:
-        stream.seek(begin)
-    while last is None or at < last:
-        data = stream.read(CHUNK if last is None else min(CHUNK, last - at))
-        if not data:
-            return
-        if data[-1] != 10:
-            data += _line(stream, path)
-        yield at, data
-        at += len(data)
-
-
-def _line(stream: BinaryIO, path: Path) -> bytes:
-    line = stream.readline(LONGEST)
-    if len(line) == LONGEST:
-        raise DataError(f"{path}: has a line of more than {LONGEST >> 20} MiB; allowed are shorter ones")
-    return line
+        return f"{self.path}:{count_lines(self.path, self.at) + line + 1}:{column + 1}:"
 
 
 def _parse(chunk: _Chunk, layout: Layout, reading: Reading) -> Piece:

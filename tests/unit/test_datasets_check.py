@@ -147,8 +147,8 @@ def test_files_that_are_not_there_or_damaged(tmp_path):
 
 @pytest.mark.parametrize("size", [2, 3, 8])
 def test_behind_what_cannot_be_read_lines_are_not_known(tmp_path, monkeypatch, size):
-    monkeypatch.setattr("mpi_opt.datasets.textfiles.CHUNK", 100)
-    monkeypatch.setattr("mpi_opt.datasets.textfiles.LONGEST", 1000)
+    monkeypatch.setattr("mpi_opt.datasets.checkparts.CHUNK", 100)
+    monkeypatch.setattr("mpi_opt.datasets.byteranges.LONGEST", 1000)
     (tmp_path / "x").write_bytes(b"1 1:1\n" + bytes(2000) + b"\n" + b"1 1:1\n" * 500 + b"oops\n")
     report = checked("x", tmp_path, size)
     assert report.counts == {Kind.UNREADABLE: 1, Kind.LABEL_NO_NUMBER: 1}

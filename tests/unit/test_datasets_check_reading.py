@@ -15,6 +15,7 @@ from sklearn.datasets import load_svmlight_file
 from support import grammar
 from support.threads import on_threads
 
+from mpi_opt.datasets.byteranges import share_ranges, whole_lines
 from mpi_opt.datasets.checkparts import check_range
 from mpi_opt.datasets.compressed import open_stream
 from mpi_opt.datasets.facts import Facts
@@ -23,7 +24,7 @@ from mpi_opt.datasets.libsvm import join_rows, parse
 from mpi_opt.datasets.load import DataSpec, load
 from mpi_opt.datasets.source import resolve
 from mpi_opt.datasets.spec import Reading
-from mpi_opt.datasets.textfiles import read_whole, share_ranges, whole_lines
+from mpi_opt.datasets.textfiles import read_whole
 from mpi_opt.errors import DataError
 from mpi_opt.job import load_job
 from mpi_opt.network.collectives import Solo
@@ -140,7 +141,7 @@ def test_a_cut_at_every_offset(tmp_path):
         parts = []
         for first, last in ((0, cut), (cut, len(kept))):
             with (tmp_path / "y").open("rb") as stream:
-                texts = list(whole_lines(stream, tmp_path / "y", first, last))
+                texts = list(whole_lines(stream, tmp_path / "y", first, last, 1 << 16))
             parts += [parse(data, index_base=0, nan="drop-row") for _, data in texts]
             assert (
                 b"".join(data for _, data in texts) == kept[texts[0][0] : texts[-1][0] + len(texts[-1][1])]
@@ -351,7 +352,7 @@ def test_any_bytes_are_read_right_or_refused(tmp_path_factory, data, base):
 
 def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("mpi_opt.datasets.textfiles.CHUNK", 100)
-    monkeypatch.setattr("mpi_opt.datasets.textfiles.LONGEST", 1000)
+    monkeypatch.setattr("mpi_opt.datasets.byteranges.LONGEST", 1000)
     (tmp_path / "x").write_bytes(b"1 1:1\n" + bytes(5000))
     (tmp_path / "y").write_bytes(b"1 1:1" + b" " * 900 + b"\n2 2:1\n")
     assert read_whole(resolve("y", [tmp_path]), 1).labels.tolist() == [1.0, 2.0]
