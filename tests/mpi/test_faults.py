@@ -52,6 +52,10 @@ def ranks(pids, *besides):
     return [pid for name, pid in pids.items() if type(name) is int and name not in besides]
 
 
+def newest(out):
+    return max(int(path.name.removeprefix("step_")) for path in (out / "checkpoints").glob("step_*"))
+
+
 def goes_on(mpirun, tmp_path, out, n=N):
     """Resume to an end a little beyond the last checkpoint, and hold it against a run without a fault."""
     end = whole_checkpoints(out)[0] + 150
@@ -97,13 +101,17 @@ def test_a_rank_that_stops_is_named_and_all_end(tmp_path):
     assert whole_checkpoints(out)
 
 
-def test_a_rank_that_is_slow_is_waited_for_and_one_signal_pauses_two_end(tmp_path):
+def test_a_slow_rank_is_waited_for_others_are_kept_out_and_one_signal_pauses(mpirun, tmp_path):
     live, pids, out = start(tmp_path, "network.watchdog=4")
     hit(pids[1], STOP)
     time.sleep(2.5)
     hit(pids[1], GO)
-    before = whole_checkpoints(out)[0]
-    wait_for(lambda: whole_checkpoints_started(out) > before or not live.going)
+    for command in (["resume", out], ["run", tmp_path / "sparq-sgd.toml", "--out", out, "--overwrite"]):
+        refused = mpirun(N, ["mpi-opt", *command], timeout=60)
+        assert refused.code == 2, str(refused)
+        assert re.search(r"mpi-opt: error: another run writes to \S*out \(.*, process \d+\): ", everything(refused))
+    before = newest(out)
+    wait_for(lambda: newest(out) > before or not live.going)
     assert live.going, str(live.end())
     hit(pids[0], USR1)
     result = live.end()
@@ -114,10 +122,6 @@ def test_a_rank_that_is_slow_is_waited_for_and_one_signal_pauses_two_end(tmp_pat
     assert whole_checkpoints(out)[0] == step
     assert not (out / ".alive").exists()
     assert not (out / ".lock").exists()
-
-
-def whole_checkpoints_started(out):
-    return max(int(path.name.removeprefix("step_")) for path in (out / "checkpoints").glob("step_*"))
 
 
 def test_a_later_signal_ends_at_once(mpirun, tmp_path):
