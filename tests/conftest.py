@@ -1,8 +1,9 @@
 """What every test can ask for, and what the whole session keeps to.
 
 - One BLAS thread: ranks share cores, and several threads would change the bits of a sum.
-- Tests that ask for ``datasets`` are marked ``data``, those that ask for ``mpirun`` or lie in ``tests/mpi`` ``mpi``.
-- Skipped tests are listed with their reasons at the end; with ``CI`` set, none of these two kinds may be skipped.
+- Tests that ask for ``datasets`` are marked ``data``, those that ask for ``mpirun`` or lie in ``tests/mpi`` ``mpi``,
+  those that ask for ``cluster`` ``slurm``.
+- Skipped tests are listed with their reasons at the end; with ``CI`` set, none of these kinds may be skipped.
 """
 
 import os
@@ -20,7 +21,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 _ROOT = Path(__file__).resolve().parents[1]
 _IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
-_NEVER_SKIPPED_IN_CI = ("data", "mpi")
+_NEVER_SKIPPED_IN_CI = ("data", "mpi", "slurm")
 _BENCHMARK = "Skipping benchmark"  # not run by default, and not missed
 _forbidden: list[str] = []
 
@@ -70,6 +71,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = getattr(item, "fixturenames", ())
         if "datasets" in fixtures:
             item.add_marker("data")
+        if "cluster" in fixtures:
+            item.add_marker("slurm")
         if "mpirun" in fixtures or item.path.is_relative_to(ranks):
             item.add_marker("mpi")
 

@@ -30,7 +30,7 @@ def session(tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "conftest.py").write_text((TESTS / "conftest.py").read_text())
     (tmp_path / "tests" / "test_small.py").write_text(SESSION)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    data: x\n    mpi: x\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    data: x\n    mpi: x\n    slurm: x\n")
 
     def run(folder, *, ci):
         path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
