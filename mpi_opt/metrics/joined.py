@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,22 +18,13 @@ from mpi_opt.errors import DataError
 from mpi_opt.metrics import schema
 from mpi_opt.metrics.files import closed_cleanly, image, open_reading, replace_file
 from mpi_opt.metrics.lost import Lost, read_lost, told
-from mpi_opt.metrics.rank_file import RankMetrics, check_format, plain_attributes, read_rank
+from mpi_opt.metrics.nodes import check_steps, cut_in_words, lengthened, rank_paths, read_all
+from mpi_opt.metrics.rank_file import RankMetrics, check_format, plain_attributes
 
 FORMAT = "mpi_opt joined metrics"
+_ROWS = {"series": "evaluation", "syncs": "sync"}
+"""The dimension of each group's rows."""
 _OWN = frozenset({"node", "host", "format", "units", "schema_version"})  # not the same thing for all nodes together
-
-
-_COMMON = frozenset(
-    {
-        *("step", "round", "epoch", "nodes_alive", "objective_mean", "objective_worst", "objective_average"),
-        *("test_error_mean", "test_error_worst", "test_error_average", "train_error_average"),
-        *("consensus_distance", "gradient_norm"),
-    }
-)
-"""Series that are the same on all nodes."""
-
-Rows: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +68,35 @@ def join(folder: str | os.PathLike[str]) -> Path:
     """
     folder = Path(folder)
     lost = read_lost(folder)
-    virtual = not lost and all(closed_cleanly(path) for path in _paths(folder))
-    ranks = _read_all(folder, steps_only=virtual)  # a thousand nodes' series are not held for what only points at them
+    virtual = not lost and all(closed_cleanly(path) for path in rank_paths(folder))
+    ranks = read_all(folder, steps_only=virtual)  # a thousand nodes' series are not held for what only points at them
     replace_file(folder / "metrics.h5", image(lambda file: _fill(file, ranks, virtual, lost)))
     return folder / "metrics.h5"
 
 
+def merge(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
+    """Make one file of a run's metrics that holds all numbers itself, compressed, and return its path.
+
+    The layout is that of ``metrics.h5``, and ``read_joined`` reads it; it needs no other file, wherever it goes.
+
+    Raises
+    ------
+    DataError
+        As `join`.
+    JobError
+        The file cannot be written.
+    """
+    folder, out = Path(folder), Path(out)
+    lost, ranks = read_lost(folder), read_all(folder, steps_only=False)
+    replace_file(out, image(lambda file: _fill(file, ranks, False, lost)))
+    return out
+
+
 def _fill(file: Any, ranks: Sequence[RankMetrics], virtual: bool, lost: Sequence[Lost]) -> None:
-    """Make what is in the joined file."""
+    """Make what is in the joined file.
+
+    Dimensions are HDF5 dimension scales at the root, as netCDF has them, so that xarray knows them by name.
+    """
     cuts: list[str] = []
     for name, value in ranks[0].attributes.items():
         if name not in _OWN:
@@ -96,48 +108,36 @@ def _fill(file: Any, ranks: Sequence[RankMetrics], virtual: bool, lost: Sequence
     sources["file"] = [f"metrics/{rank.path.name}" for rank in ranks]
     sources["host"] = [str(rank.attributes["host"]) for rank in ranks]
     sources["status"] = [rank.status for rank in ranks]
+    _scale(file, "node", len(ranks), "Number of the node")
     for group, columns in (("series", schema.SERIES), ("syncs", schema.SYNCS)):
-        tables = _lengthened(group, [getattr(rank, group) for rank in ranks], lost)
+        tables = lengthened(group, [getattr(rank, group) for rank in ranks], lost)
         lengths = [len(table["step"]) for table in tables]
         sources[f"{group}_rows"] = lengths
         rows = min(lengths)
-        cuts += _cut(group, lengths, ranks)
-        _same_steps(group, [table["step"][:rows] for table in tables], ranks)
+        cuts += cut_in_words(group, lengths, ranks)
+        check_steps(group, [table["step"][:rows] for table in tables], ranks)
+        _scale(file, _ROWS[group], rows, f"Row of /{group}")
         for column in columns:
             if virtual:
                 data = _view(file, group, column, lengths, rows, ranks)
             else:
                 values = np.stack([table[column.name][:rows] for table in tables])
-                data = file.create_dataset(f"{group}/{column.name}", data=values)
-            data.attrs["unit"] = column.unit
-            data.attrs["description"] = column.description
+                packed = {"compression": "gzip", "shuffle": True} if rows else {}
+                data = file.create_dataset(f"{group}/{column.name}", data=values, **packed)
+            data.attrs["unit"] = data.attrs["units"] = column.unit
+            data.attrs["description"] = data.attrs["long_name"] = column.description
+            data.dims[1].attach_scale(file[_ROWS[group]])
+    for data in (data for group in ("series", "syncs", "sources") for data in file[group].values()):
+        data.dims[0].attach_scale(file["node"])
     file.attrs["cut"] = "; ".join(cuts)
     file.attrs["lost"] = told(lost)
 
 
-def _lengthened(group: str, tables: list[Rows], lost: Sequence[Lost]) -> list[Rows]:
-    """Return the tables with those of lost nodes as long as the others, as far as their steps are the same."""
-    gone = {each.node for each in lost}
-    alive = [table for node, table in enumerate(tables) if node not in gone]
-    if not gone or not alive:
-        return tables
-    rows = min(len(table["step"]) for table in alive)
-    return [table if node not in gone else _longer(group, table, alive[0], rows) for node, table in enumerate(tables)]
-
-
-def _longer(group: str, table: Rows, other: Rows, rows: int) -> Rows:
-    steps = table["step"][:rows]
-    differs = np.flatnonzero(steps != other["step"][: len(steps)])
-    own = int(differs[0]) if len(differs) else len(steps)
-    made = {}
-    for name, values in table.items():
-        if name in _COMMON:
-            made[name] = other[name][:rows]
-            continue
-        held = values[own - 1] if own and group == "series" else 0  # counts so far stay what they were
-        made[name] = np.full(rows, np.nan if values.dtype.kind == "f" else held, dtype=values.dtype)
-        made[name][:own] = values[:own]
-    return made
+def _scale(file: Any, name: str, length: int, description: str) -> None:
+    """Make a dimension: the numbers 0..length-1 under its name."""
+    data = file.create_dataset(name, data=np.arange(length))
+    data.attrs["long_name"] = description
+    data.make_scale(name)
 
 
 def read_joined(path: str | os.PathLike[str]) -> JoinedMetrics:
@@ -166,34 +166,6 @@ def read_joined(path: str | os.PathLike[str]) -> JoinedMetrics:
         )
 
 
-def _paths(folder: Path) -> list[Path]:
-    paths = sorted((folder / "metrics").glob("rank_*.h5"))
-    if not paths:
-        raise DataError(f"{folder / 'metrics'}: no rank_*.h5 here")
-    return paths
-
-
-def _read_all(folder: Path, *, steps_only: bool) -> list[RankMetrics]:
-    """Read every node's file, in node order, and see that they are all of one run."""
-    read = (read_rank(path, models=False, steps_only=steps_only) for path in _paths(folder))
-    ranks = sorted(read, key=lambda rank: int(rank.attributes["node"]))
-    found = [int(rank.attributes["node"]) for rank in ranks]
-    first = ranks[0].attributes
-    missing = sorted(set(range(int(first["nodes"]))) - set(found))
-    if missing:
-        raise DataError(f"{folder / 'metrics'}: files of {first['nodes']} nodes expected, missing: {missing}")
-    if len(found) != int(first["nodes"]):
-        raise DataError(f"{folder / 'metrics'}: {len(found)} files for {first['nodes']} nodes, nodes found: {found}")
-    for rank in ranks:
-        for name in ("name", "seed", "nodes", "started", "schema_version"):
-            if rank.attributes[name] != first[name]:
-                raise DataError(
-                    f"{rank.path} is of another run than {ranks[0].path}: {name} is {rank.attributes[name]!r}, "
-                    f"not {first[name]!r}"
-                )
-    return ranks
-
-
 def _view(
     file: Any, group: str, column: schema.Column, lengths: Sequence[int], rows: int, ranks: Sequence[RankMetrics]
 ) -> Any:
@@ -207,25 +179,6 @@ def _view(
             source = h5py.VirtualSource(name, f"{group}/{column.name}", (lengths[index],), column.kind)
             layout[index] = source[:rows]
     return file.create_virtual_dataset(f"{group}/{column.name}", layout)
-
-
-def _cut(group: str, lengths: Sequence[int], ranks: Sequence[RankMetrics]) -> list[str]:
-    """Say which rows are left out, if any."""
-    shortest, longest = min(lengths), max(lengths)
-    if shortest == longest:
-        return []
-    short = ", ".join(rank.path.name for rank, length in zip(ranks, lengths, strict=True) if length == shortest)
-    return [f"{group} cut to {shortest} of up to {longest} rows: no more in {short}"]
-
-
-def _same_steps(group: str, steps: Sequence[npt.NDArray[Any]], ranks: Sequence[RankMetrics]) -> None:
-    """See that row r is the same step on every node."""
-    for rank, own in zip(ranks, steps, strict=True):
-        if not np.array_equal(own, steps[0]):
-            row = int(np.flatnonzero(own != steps[0])[0])
-            raise DataError(
-                f"{rank.path}: row {row} of {group} is step {own[row]}, but step {steps[0][row]} in {ranks[0].path}"
-            )
 
 
 def _verify(path: Path, expected: tuple[int, ...]) -> None:
