@@ -113,7 +113,7 @@ def conclude(built: Built, outcome: Outcome, folder: Path, library: str) -> Exce
 
 
 def _base_of_text(job: Job) -> int:
-    """Return what text is counted from for a model of a dense set, whose columns have no numbers of their own."""
+    """Return what text is counted from for a model of a set that was never text, whose columns have no numbers."""
     base = job.data.index_base
     return 1 if base is None or base == "auto" else base
 
@@ -129,7 +129,7 @@ def _write_model(built: Built, outcome: Outcome, folder: Path, library: str) -> 
         labels=info.labels,
         features=info.features,
         intercept=job.data.intercept,
-        index_base=info.index_base if info.sparse else _base_of_text(job),
+        index_base=_base_of_text(job) if info.text_base is None else info.text_base,
         l2=built.l2,
         preparation=built.preparation,
         class_weights=built.class_weights,

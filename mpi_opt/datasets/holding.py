@@ -55,6 +55,8 @@ class Holding:
         What a user should know about the reading, the same on every process (rows dropped, fields skipped).
     names : tuple of str or None
         Of the features, the same on every process; ``None`` where the set does not tell.
+    text_base : int or None
+        What LIBSVM text of the same columns counts from; ``None`` for sets that were never text.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Holding:
     weights: Vector | None = None
     notes: tuple[str, ...] = ()
     names: tuple[str, ...] | None = None
+    text_base: int | None = None
 
     def without_rows(self) -> "Holding":
         """Return the figures alone, so that the rows read need not be kept beside the rows dealt."""
@@ -123,7 +126,8 @@ def hold(words: str | Sequence[str], search: Sequence[Path], reading: Reading, c
     smallest = 0 if index_base is None else index_base
     if isinstance(source, TextFiles) and not source.compressed:
         everyone = list(range(collectives.size))
-        return _agree(_read_share(source, smallest, reading, collectives), everyone, everyone, index_base, collectives)
+        text = _read_share(source, smallest, reading, collectives)
+        return _of_text(_agree(text, everyone, everyone, index_base, collectives))
     if isinstance(source, TableFiles | ArrayFiles) and source.ranges:
         everyone = list(range(collectives.size))
         piece = collect(source, reading, True, collectives)
@@ -132,7 +136,7 @@ def hold(words: str | Sequence[str], search: Sequence[Path], reading: Reading, c
     first, host = ([other for other, name in enumerate(names) if name == names[of]] for of in (0, collectives.rank))
     if isinstance(source, TextFiles):
         text = _piece(source.name, *read_spread(source, smallest, host, collectives, reading.nan))
-        return _agree(text, first, host, index_base, collectives)
+        return _of_text(_agree(text, first, host, index_base, collectives))
     reads = host[0] == collectives.rank
     if isinstance(source, TableFiles | ArrayFiles):
         piece = collect(source, reading, reads, collectives)
@@ -143,6 +147,10 @@ def hold(words: str | Sequence[str], search: Sequence[Path], reading: Reading, c
 def _piece(name: str, rows: Rows, numbers: Indices) -> Holding:
     """Return a holding of text whose figures are still to be agreed on."""
     return Holding(name, rows.labels, rows, None, 1.0, numbers, np.empty(0, dtype=np.bool_), 0, 0, 0, 0)
+
+
+def _of_text(agreed: Holding) -> Holding:
+    return replace(agreed, text_base=agreed.index_base)
 
 
 def _dense_piece(name: str, table: npt.NDArray[np.uint8] | Vector, labels: Vector, divisor: float) -> Holding:
@@ -168,6 +176,7 @@ def _hold_shards(source: ShardFiles, files: Sequence[Contents], collectives: Col
         share.index_base,
         share.mine.weights,
         share.notes,
+        text_base=share.text_base,
     )
 
 

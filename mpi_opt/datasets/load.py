@@ -139,7 +139,7 @@ def _columns(train: Holding, wanted: int | None) -> int:
 
 def _as_train(spec: DataSpec, train: Holding) -> Reading:
     """Return how the test set is read: its columns are counted as in the train set, if that is text."""
-    return spec.reading if train.sparse is None else replace(spec.reading, index_base=train.index_base)
+    return spec.reading if train.text_base is None else replace(spec.reading, index_base=train.text_base)
 
 
 def _known_labels(test: Holding, mapping: Mapping[float, float] | None, collectives: Collectives) -> Vector:
@@ -201,4 +201,5 @@ def _nonzeros(train: Holding, shards: tuple[Shard, ...], count: int, collectives
 
 
 def _info(holding: Holding, rows: int, columns: int, nonzeros: int, mapping: Mapping[float, float] | None) -> DataInfo:
-    return DataInfo(holding.name, rows, columns, nonzeros, mapping, holding.index_base, holding.sparse is not None)
+    base, sparse = holding.index_base, holding.sparse is not None
+    return DataInfo(holding.name, rows, columns, nonzeros, mapping, base, sparse, holding.text_base)

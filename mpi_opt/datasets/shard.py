@@ -44,6 +44,8 @@ class DataInfo:
         0 or 1: what the first column is called in the file.
     sparse : bool
         Whether shards are CSR.
+    text_base : int or None
+        What LIBSVM text of the same columns counts from, 0 or 1, where the file tells: of text and what was made of it.
     """
 
     name: str
@@ -53,6 +55,7 @@ class DataInfo:
     labels: Mapping[float, float] | None
     index_base: int
     sparse: bool
+    text_base: int | None = None
 
     @property
     def classes(self) -> int:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mpi_opt.datasets.rows import Rows
-from mpi_opt.datasets.shardfile import Contents, open_shards, recipe_of
+from mpi_opt.datasets.shardfile import Contents, Facts, open_shards, recipe_of
 from mpi_opt.datasets.shardfile_read import Slice, check_alike, read_slice
 from mpi_opt.errors import DataError
 from mpi_opt.network.collectives import Collectives
@@ -25,6 +25,8 @@ class Share(NamedTuple):
         The rows' numbers in the set.
     rows, features, nonzeros, index_base : int
     divisor : float
+    text_base : int or None
+        What the text counts from that the files were made of; ``None`` if they were made of other data.
     recipe : str
         How a synthetic set is called; empty for others.
     notes : tuple of str
@@ -38,6 +40,7 @@ class Share(NamedTuple):
     nonzeros: int
     index_base: int
     divisor: float
+    text_base: int | None
     recipe: str
     notes: tuple[str, ...]
 
@@ -82,6 +85,16 @@ def read_share_of(files: Sequence[Contents], collectives: Collectives) -> Share:
         sum(fact.nonzeros for fact in facts),
         base,
         facts[0].divisor,
+        _text_base(facts[0]),
         recipe_of(facts[0]),
         tuple(str(note) for fact in facts for note in fact.provenance.get("notes", ())),
     )
+
+
+def _text_base(facts: Facts) -> int | None:
+    """Return what the source counts its columns from, if it is text.
+
+    Tables and arrays are stored as counted from 0. Text read as counted from 1 never is.
+    """
+    reading = facts.provenance.get("reading", {})
+    return None if facts.index_base == 0 and reading.get("index_base") == 1 else facts.index_base
