@@ -4,7 +4,8 @@ import numpy as np
 
 from mpi_opt.problems.labels import check_mapped_labels
 from mpi_opt.problems.losses import MarginLoss
-from mpi_opt.problems.rowwise import RowwiseProblem, quiet
+from mpi_opt.problems.modelled import quiet
+from mpi_opt.problems.rowwise import RowwiseProblem
 from mpi_opt.types import Features, Vector
 
 
