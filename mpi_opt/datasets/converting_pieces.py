@@ -12,7 +12,7 @@ from mpi_opt.datasets.arrays import array_pieces
 from mpi_opt.datasets.builtin import read_builtin
 from mpi_opt.datasets.idx import WHITE, read_images
 from mpi_opt.datasets.pieces import Piece
-from mpi_opt.datasets.rows import Rows, Seen, join_rows
+from mpi_opt.datasets.rows import Rows, Seen, join_rows, no_rows
 from mpi_opt.datasets.shardfile import Contents, open_shards, recipe_of
 from mpi_opt.datasets.shardfile_read import check_alike, pieces_of, read_slice
 from mpi_opt.datasets.source import ArrayFiles, BuiltinSet, IdxPair, ShardFiles, Source, TableFiles, TextFiles
@@ -249,5 +249,4 @@ def _received(head: tuple[bool, int, bool, int, int, Seen], *arrays: npt.NDArray
     return Piece(features, labels, weights if weighted else None, dropped, zeroed)
 
 
-_NO_ROWS = Rows(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0), np.empty(0))
-_NOTHING = Piece(_NO_ROWS, np.empty(0), None)
+_NOTHING = Piece(no_rows(), np.empty(0), None)

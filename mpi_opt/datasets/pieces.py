@@ -6,8 +6,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from mpi_opt.datasets.libsvm import Rows
 from mpi_opt.datasets.numbers import Mask
+from mpi_opt.datasets.rows import Rows, select_rows
 from mpi_opt.datasets.spec import NanRule
 from mpi_opt.errors import DataError
 from mpi_opt.types import Indices, Vector
@@ -77,12 +77,8 @@ def settle_sparse(rows: Rows, weights: Vector | None, rule: NanRule, place: Plac
     owners = np.searchsorted(rows.indptr, gaps, side="right") - 1
     keep = _keep(owners, rows.indices[gaps].astype(np.int64), rows.labels, weights, rule, place)
     if keep is not None:
-        lengths = np.diff(rows.indptr)
-        entries = np.repeat(keep, lengths)
-        indptr = np.append(0, np.cumsum(lengths[keep]))
-        labels = rows.labels[keep]
-        kept = Rows(indptr, rows.indices[entries], rows.values[entries], labels)
-        return Piece(kept, labels, None if weights is None else weights[keep], int(np.count_nonzero(~keep)))
+        kept = select_rows(rows, keep)
+        return Piece(kept, kept.labels, None if weights is None else weights[keep], int(np.count_nonzero(~keep)))
     if gaps.size:
         values = rows.values.copy()
         values[gaps] = 0.0

@@ -71,6 +71,11 @@ class Rows:
     seen: Seen = Seen()
 
 
+def no_rows() -> Rows:
+    """Return rows of which there are none."""
+    return Rows(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0), np.empty(0))
+
+
 def join_rows(parts: Iterable[Rows]) -> Rows:
     """Return the rows of all parts, in order; parts made on the way are not needed longer than their turn."""
     indptr, indices, values, labels = Growing(np.int64), Growing(np.int32), Growing(np.float64), Growing(np.float64)

@@ -87,7 +87,7 @@ def test_an_index_below_the_base(tmp_path):
 
 
 def test_faults_are_counted_over_processes_and_the_first_told_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr("mpi_opt.datasets.textfiles.CHUNK", 64)
+    monkeypatch.setattr("mpi_opt.datasets.checkparts.CHUNK", 64)
     rng = np.random.default_rng(0)
     kinds, expected, words = list(FAULTS), [], []
     for number, (packer, suffix) in enumerate(

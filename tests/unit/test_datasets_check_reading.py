@@ -352,6 +352,7 @@ def test_any_bytes_are_read_right_or_refused(tmp_path_factory, data, base):
 
 def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("mpi_opt.datasets.textfiles.CHUNK", 100)
+    monkeypatch.setattr("mpi_opt.datasets.checkparts.CHUNK", 100)
     monkeypatch.setattr("mpi_opt.datasets.byteranges.LONGEST", 1000)
     (tmp_path / "x").write_bytes(b"1 1:1\n" + bytes(5000))
     (tmp_path / "y").write_bytes(b"1 1:1" + b" " * 900 + b"\n2 2:1\n")
