@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mpi_opt.errors import DataError
-from mpi_opt.metrics import schema
 from mpi_opt.metrics.lost import Lost
 from mpi_opt.metrics.rank_file import RankMetrics, read_rank
 

@@ -85,6 +85,19 @@ SYNCS: tuple[Column, ...] = (
 )
 """``/syncs/<name>``: one row per synchronisation index, all of one length."""
 
+GROUPS: tuple[tuple[Literal["series", "syncs"], tuple[Column, ...]], ...] = (("series", SERIES), ("syncs", SYNCS))
+"""The groups that grow by rows."""
+
+TOTALS: frozenset[str] = frozenset(
+    {
+        *("step", "round", "short_rounds", "epoch", "seconds", "wall_seconds", "syncs", "fired", "messages"),
+        *("silences", "payload_bytes", "header_bytes", "floor_bits", "control_bytes", "evaluation_bytes"),
+        *("compute_seconds", "compress_seconds", "communicate_seconds", "wait_seconds", "evaluate_seconds"),
+        "write_seconds",
+    }
+)
+"""Series that count from the start of the run and never fall."""
+
 ATTRIBUTES: dict[str, str] = {
     "job": "the resolved job, TOML text",
     "name": "the job's name",
