@@ -232,7 +232,8 @@ def _launcher(batch: Batch) -> Sequence[str]:
 
 
 def _ending(batch: Batch) -> Iterator[str]:
-    one = ' --array="$SLURM_ARRAY_TASK_ID"' if batch.sweep else ""
+    again = '"sbatch --array=$SLURM_ARRAY_TASK_ID"' if batch.sweep else "sbatch"
+    shown = shlex.quote(shlex.quote(str(batch.folder / BATCH)))  # for this shell, and for who copies it
     yield f"limit={batch.requeue}  # times that this job may begin again"
     yield "restarts=${SLURM_RESTART_COUNT:-0}"
     yield f'if [ "$code" -eq {EXIT_PAUSED} ] && [ "$cancelled" = no ]; then  # it stopped in time, with a checkpoint'
@@ -241,7 +242,7 @@ def _ending(batch: Batch) -> Iterator[str]:
     yield '        scontrol requeue "$SLURM_JOB_ID"'
     yield "    else"
     yield '        echo "mpi-opt: stopped in time, and begun again $restarts times of at most $limit; go on with:"'
-    yield f"        echo {shlex.quote(f'sbatch{one} {shlex.quote(str(batch.folder / BATCH))}')}"
+    yield f"        echo {again} {shown}"
     yield "    fi"
     yield "fi"
     yield 'exit "$code"'
