@@ -4,8 +4,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mpi_opt.errors import EXIT_DONE, JobError, MpiOptError
-from mpi_opt.metrics.joined import JoinedMetrics, read_joined
+from mpi_opt.errors import EXIT_DONE, DataError, JobError, MpiOptError
+from mpi_opt.report.course import Course
+from mpi_opt.report.formats import aligned
+from mpi_opt.report.reading import read_course
 from mpi_opt.run.progress import size
 
 _HEAD = ("run", "steps", "objective", "worst node", "accuracy", "worst node", "fired", "sent by all", "x fewer bytes")
@@ -20,39 +22,34 @@ def table(folders: Sequence[Path]) -> str:
 
     Raises
     ------
+    JobError
+        A folder holds no run.
     DataError
-        A folder holds no joined metrics, or they are damaged.
+        A run has no evaluation on disk, or its metrics are damaged.
     """
-    runs = [(folder, read_joined(folder / "metrics.h5")) for folder in folders]
-    most = max(_sent(run) for _, run in runs)
-    rows = [_HEAD, *(_row(folder, run, most) for folder, run in runs)]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(_HEAD))]
-    lines = [
-        "  ".join(
-            cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(line.rstrip() for line in lines)
+    runs = [read_course(folder) for folder in folders]
+    for run in runs:
+        if not run.rows:
+            raise DataError(f"{run.path}: no evaluation on disk yet")
+    most = max(_sent(run) for run in runs)
+    return aligned([_HEAD, *(_row(run, most) for run in runs)])
 
 
-def _sent(run: JoinedMetrics) -> int:
-    return int(run.series["payload_bytes"][:, -1].sum() + run.series["header_bytes"][:, -1].sum())
+def _sent(run: Course) -> int:
+    return int(run.sent[:, -1].sum())
 
 
-def _row(folder: Path, run: JoinedMetrics, most: int) -> tuple[str, ...]:
-    last = {name: values[:, -1] for name, values in run.series.items()}
-    sent = _sent(run)
-    syncs = int(last["syncs"].sum())
+def _row(run: Course, most: int) -> tuple[str, ...]:
+    last = {name: values[-1] for name, values in run.shared.items()}
+    sent, syncs = _sent(run), int(run.total("syncs")[-1])
     return (
-        folder.name,
-        str(int(last["step"][0])),
-        f"{last['objective_average'][0]:.5f}",
-        f"{last['objective_worst'][0]:.5f}",
-        _share(1.0 - last["test_error_average"][0]),
-        _share(1.0 - last["test_error_worst"][0]),
-        _share(last["fired"].sum() / syncs) if syncs else "-",
+        run.label,
+        str(int(last["step"])),
+        f"{last['objective_average']:.5f}",
+        f"{last['objective_worst']:.5f}",
+        _share(1.0 - last["test_error_average"]),
+        _share(1.0 - last["test_error_worst"]),
+        _share(run.total("fired")[-1] / syncs) if syncs else "-",
         size(sent),
         f"{most / sent:.1f}" if sent else "-",
     )

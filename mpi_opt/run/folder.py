@@ -7,7 +7,7 @@ from pathlib import Path
 from mpi_opt.errors import JobError
 from mpi_opt.network.collectives import Collectives
 
-_OURS = ("job.toml", "log.txt", "metrics", "metrics.h5", "model.h5", "checkpoints", "validation.json")
+_OURS = ("job.toml", "log.txt", "metrics", "metrics.h5", "model.h5", "checkpoints", "validation.json", "optimum.json")
 
 
 def refuse_held(path: Path, collectives: Collectives, *, overwrite: bool) -> None:

@@ -117,6 +117,8 @@ def test_commands_of_this_release(capsys: pytest.CaptureFixture[str]) -> None:
         "submit",
         "status",
         "watch",
+        "metrics",
+        "compare",
         "predict",
         "evaluate",
         "model",

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from mpi_opt.errors import DataError
+from mpi_opt.errors import DataError, JobError
 from mpi_opt.metrics import schema
 from mpi_opt.metrics.joined import join
 from mpi_opt.metrics.recorder import Recorder
@@ -65,9 +65,10 @@ def test_main_prints_the_table(tmp_path, capsys):
     assert capsys.readouterr().out == table([run]) + "\n"
 
 
-def test_a_folder_without_metrics_is_an_error_of_data(tmp_path, capsys):
+def test_a_run_without_metrics_is_an_error_of_data(tmp_path, capsys):
     run = finished(tmp_path / "run", sent=10)
     (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "job.toml").touch()
     with pytest.raises(DataError, match="empty"):
         table([run, tmp_path / "empty"])
     assert main([str(run), str(tmp_path / "empty")]) == DataError.exit_code
@@ -80,9 +81,15 @@ def test_a_folder_without_metrics_is_an_error_of_data(tmp_path, capsys):
 
 def test_a_damaged_file_is_an_error_of_data(tmp_path, capsys):
     run = finished(tmp_path / "run", sent=10)
-    (run / "metrics.h5").write_bytes(b"no HDF5")
+    (run / "metrics" / "rank_00001.h5").write_bytes(b"no HDF5")
     assert main([str(run)]) == DataError.exit_code
-    assert "metrics.h5" in capsys.readouterr().err
+    assert "rank_00001.h5" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_run_is_an_error_of_the_command(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert main([str(tmp_path / "empty")]) == JobError.exit_code
+    assert "empty holds no run" in capsys.readouterr().err
 
 
 def test_no_arguments_say_how_it_is_used():
