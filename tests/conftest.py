@@ -2,7 +2,7 @@
 
 - One BLAS thread: ranks share cores, and several threads would change the bits of a sum.
 - Tests that ask for ``datasets`` are marked ``data``, those that ask for ``mpirun`` or lie in ``tests/mpi`` ``mpi``,
-  those that ask for ``cluster`` ``slurm``.
+  those that ask for ``cluster`` ``slurm``, those that ask for ``ulfm`` that alone.
 - Skipped tests are listed with their reasons at the end; with ``CI`` set, none of these kinds may be skipped.
 """
 
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 from support.mpirun import find_launcher
 from support.mpirun import mpirun as run_ranks
+from support.ulfm import MISSING, Elastic, find_python
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"  # nothing above imports numpy
@@ -23,6 +24,8 @@ _ROOT = Path(__file__).resolve().parents[1]
 _IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 _NEVER_SKIPPED_IN_CI = ("data", "mpi", "slurm")
 _BENCHMARK = "Skipping benchmark"  # not run by default, and not missed
+if os.environ.get("MPI_OPT_ULFM") == "required":  # set where they are to run: other environments lack that MPI
+    _NEVER_SKIPPED_IN_CI += ("ulfm",)
 _forbidden: list[str] = []
 
 # No deadline: machines are shared. In CI the same examples each time, so that a red run can be repeated.
@@ -54,6 +57,15 @@ def mpirun():
     return run_ranks
 
 
+@pytest.fixture(scope="session")
+def ulfm():
+    """``support.ulfm.Elastic``; the test is skipped where there is no MPI that outlives the death of a rank."""
+    python = find_python()
+    if python is None:
+        pytest.skip(MISSING)
+    return Elastic(python)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_blas_thread() -> Iterator[None]:
     """Also for libraries that were loaded before this file."""
@@ -73,7 +85,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("data")
         if "cluster" in fixtures:
             item.add_marker("slurm")
-        if "mpirun" in fixtures or item.path.is_relative_to(ranks):
+        if "ulfm" in fixtures:
+            item.add_marker("ulfm")
+        elif "mpirun" in fixtures or item.path.is_relative_to(ranks):
             item.add_marker("mpi")
 
 
