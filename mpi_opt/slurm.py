@@ -206,7 +206,7 @@ def _launch(batch: Batch) -> Iterator[str]:
     yield "fi"
     yield ""
     yield "# USR1, which comes ahead of the time limit, is handed on to the ranks. TERM, by which SLURM ends a job,"
-    yield "# reaches them by itself, and means that nobody wants the job back. Both are waited out."
+    yield "# reaches them by itself, and such a job does not put itself back. Both are waited out."
     yield "pid='' cancelled=no again=no"
     yield 'trap \'[ -z "$pid" ] || { again=yes; kill -s USR1 "$pid"; }\' USR1'
     yield "trap 'cancelled=yes again=yes' TERM"

@@ -132,12 +132,12 @@ def test_told_its_end_by_slurm_it_pauses_before(cluster, job, tmp_path):
 def test_a_sweep_is_an_array_of_runs(cluster, job, tmp_path):
     out = tmp_path / "sweep"
     words = ("--sweep", "algorithm.sync_every=1,5", "--sweep", "seed=1,2", "--array-limit", 3)
-    number = cluster.submit(job, out, *words, "--set", "stop.steps=100", ranks=2)
+    number = cluster.submit(job, out, *words, "--set", "stop.steps=20", ranks=2)
     for index in range(4):
         cluster.wait(f"{number}_{index}")
     statuses = cluster.status(out)
     assert [status["job_id"] for status in statuses] == [f"{number}_{index}" for index in range(4)]
-    assert {status["progress"]["state"] for status in statuses} == {"done: 100 steps"}
+    assert {status["progress"]["state"] for status in statuses} == {"done: 20 steps"}
     for index, (every, seed) in enumerate([(1, 1), (1, 2), (5, 1), (5, 2)]):
         text = (out / f"small-{index}" / "job.toml").read_text()
         assert f"sync_every = {every}\n" in text
