@@ -13,9 +13,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from mpi_opt.datasets.deal import deal
-from mpi_opt.datasets.holding import Holding, hold
+from mpi_opt.datasets.holding import Holding
 from mpi_opt.datasets.libsvm import Rows
 from mpi_opt.datasets.partition import Partition
+from mpi_opt.datasets.reading import hold
 from mpi_opt.datasets.source import ArrayFiles, TableFiles, resolve
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.errors import DataError
@@ -123,7 +124,7 @@ def score(
     ----------
     model : Model
     words, search, reading
-        As for `datasets.holding.hold`.
+        As for `datasets.reading.hold`.
     extra : {"refuse", "ignore"}
         What to do with columns beyond the model's. Columns that a sparse set lacks are zeros.
     collectives : Collectives

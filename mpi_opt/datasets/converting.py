@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from mpi_opt.datasets.converting_pieces import Kind, paths_of, pieces_alone, pieces_together, read_together, recipe_in
-from mpi_opt.datasets.holding import check_keys
 from mpi_opt.datasets.pieces import Piece
+from mpi_opt.datasets.reading import check_keys
 from mpi_opt.datasets.rows import Rows, Seen
 from mpi_opt.datasets.shardfile import Facts, Layout
 from mpi_opt.datasets.shardfile_collect import Collector

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpi_opt.datasets.deal import deal
-from mpi_opt.datasets.holding import Holding, hold
+from mpi_opt.datasets.holding import Holding
 from mpi_opt.datasets.labels import apply_map, label_map
 from mpi_opt.datasets.memory import check_room
 from mpi_opt.datasets.partition import Partition, by_label, contiguous, dirichlet, equal_cuts, hold_out, shuffled
+from mpi_opt.datasets.reading import hold
 from mpi_opt.datasets.shard import DataInfo, Shard
 from mpi_opt.datasets.spec import DataSpec, Reading
 from mpi_opt.datasets.survey import remarks, survey

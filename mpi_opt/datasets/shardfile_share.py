@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mpi_opt.datasets.rows import Rows
+from mpi_opt.datasets.rows import no_rows
 from mpi_opt.datasets.shardfile import Contents, Facts, open_shards, recipe_of
 from mpi_opt.datasets.shardfile_read import Slice, check_alike, read_slice
 from mpi_opt.errors import DataError
@@ -70,8 +70,7 @@ def read_share_of(files: Sequence[Contents], collectives: Collectives) -> Share:
     facts = [file.facts for file in files]
     rows, base = sum(fact.rows for fact in facts), facts[0].index_base
     begin, end = (rows * (collectives.rank + more) // collectives.size for more in (0, 1))
-    nothing = np.empty(0)
-    mine = Slice(nothing, Rows(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), nothing, nothing), None, None)
+    mine = Slice(np.empty(0), no_rows(), None, None)
     try:
         mine = read_slice(files, begin, end, base)
     except DataError as caught:

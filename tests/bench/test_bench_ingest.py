@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support.shardfiles import converted
 
-from mpi_opt.datasets.holding import hold
+from mpi_opt.datasets.reading import hold
 from mpi_opt.datasets.shardfile import open_shards
 from mpi_opt.datasets.shardfile_read import read_slice
 from mpi_opt.datasets.source import resolve

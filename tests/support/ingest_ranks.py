@@ -11,7 +11,7 @@ from pathlib import Path
 import h5py  # noqa: F401 - its import is no part of what is measured
 from mpi4py import MPI
 
-from mpi_opt.datasets.holding import hold
+from mpi_opt.datasets.reading import hold
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.network.mpi import collectives_of
 

@@ -6,7 +6,7 @@ import numpy as np
 from support.threads import on_threads
 
 from mpi_opt.datasets.converting import Wanted, convert
-from mpi_opt.datasets.holding import hold
+from mpi_opt.datasets.reading import hold
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.network.collectives import Solo
 

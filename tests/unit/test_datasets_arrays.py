@@ -13,9 +13,9 @@ from support.threads import on_threads
 
 from mpi_opt.datasets import arrays
 from mpi_opt.datasets.arrays import array_pieces
-from mpi_opt.datasets.holding import hold
 from mpi_opt.datasets.load import DataSpec, load
 from mpi_opt.datasets.memory import check_room
+from mpi_opt.datasets.reading import hold
 from mpi_opt.datasets.source import ArrayFiles, resolve
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.errors import DataError

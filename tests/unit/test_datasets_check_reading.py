@@ -19,9 +19,9 @@ from mpi_opt.datasets.byteranges import share_ranges, whole_lines
 from mpi_opt.datasets.checkparts import check_range
 from mpi_opt.datasets.compressed import open_stream
 from mpi_opt.datasets.facts import Facts
-from mpi_opt.datasets.holding import hold
 from mpi_opt.datasets.libsvm import join_rows, parse
 from mpi_opt.datasets.load import DataSpec, load
+from mpi_opt.datasets.reading import hold
 from mpi_opt.datasets.source import resolve
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.datasets.textfiles import read_whole

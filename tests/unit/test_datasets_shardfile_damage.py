@@ -99,7 +99,7 @@ def test_damage_met_by_one_process_ends_all(whole):
     whole.write_bytes(data)
     from support.threads import on_threads
 
-    from mpi_opt.datasets.holding import hold
+    from mpi_opt.datasets.reading import hold
     from mpi_opt.datasets.spec import Reading
 
     for result in on_threads(3, lambda c: hold(str(whole), [], Reading(), c)):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from support.jobs import write_job
 from support.threads import on_threads
 
-from mpi_opt.datasets.holding import hold
 from mpi_opt.datasets.load import DataSpec, load
+from mpi_opt.datasets.reading import hold
 from mpi_opt.datasets.source import TableFiles, resolve
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.datasets.tablelayout import look
