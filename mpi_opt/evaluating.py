@@ -12,9 +12,9 @@ from mpi_opt.metrics.scores import Counts, count_classes, count_errors, mean, ro
 from mpi_opt.model import Model
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.predicting import Scored
-from mpi_opt.predictions import number_text
 from mpi_opt.predictor import decide, has_probabilities, log_losses, rankings
 from mpi_opt.types import Indices, Vector
+from mpi_opt.words import number_text
 
 Figures: TypeAlias = dict[str, Any]
 """JSON's values; a figure that the data do not define is ``None``."""

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from mpi_opt.model import Model
+from mpi_opt.words import number_text
 
 _SHOWN = 12
 
@@ -46,7 +47,7 @@ def as_text(found: dict[str, Any]) -> str:
     labels, prepared = found["labels"], found["preparation"]
     shown = {
         "loss": found["loss"],
-        "labels": "none (regression)" if labels is None else _listed([f"{label:g}" for label, _ in labels]),
+        "labels": "none (regression)" if labels is None else _listed([number_text(label) for label, _ in labels]),
         "features": f"{found['features']}, the first called {found['index_base']} in text",
         "weights": f"{found['weights']}, {found['nonzero_weights']} of them not 0, in {found['columns']} column(s); "
         f"norm {found['weight_norm']:.6g}",
@@ -56,12 +57,13 @@ def as_text(found: dict[str, Any]) -> str:
         "rows": "as they are" if prepared["rows"] == "none" else f"divided by their {prepared['rows']} norm",
         "class weights": "none"
         if found["class_weights"] is None
-        else _listed([f"{label:g}: {weight:.6g}" for label, weight in found["class_weights"]]),
+        else _listed([f"{number_text(label)}: {weight:.6g}" for label, weight in found["class_weights"]]),
         "validation": "none" if found["validation"] is None else _said(found["validation"]),
         **_tables(found["validation"] or {}),
-        **found["provenance"],
-        "sha256": found["sha256"],
     }
+    # provenance has a name of its own for the number of rows, and may have any
+    noted = {f"trained: {name}": value for name, value in found["provenance"].items()}
+    shown |= noted | {"sha256": found["sha256"]}
     width = max(map(len, shown))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in shown.items())
 

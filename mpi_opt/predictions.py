@@ -18,6 +18,7 @@ from mpi_opt.network.collectives import Collectives
 from mpi_opt.predicting import Scored
 from mpi_opt.predictor import decide, probabilities
 from mpi_opt.types import Vector
+from mpi_opt.words import number_text
 
 What: TypeAlias = Literal["label", "probability", "score"]
 
@@ -74,11 +75,6 @@ def _header(model: Model, what: What) -> bytes:
     if what == "probability" or (what == "score" and model.columns > 1):
         return " ".join(["labels", *map(number_text, model.order)]).encode() + b"\n"
     return b""
-
-
-def number_text(number: float) -> str:
-    """Return the shortest text that reads back as the same number; a whole one without a point."""
-    return f"{number:.0f}" if number == round(number) and abs(number) < 2**53 else repr(float(number))
 
 
 def _lines(model: Model, z: Vector, what: What) -> Callable[[int, int], bytes]:

@@ -7,6 +7,7 @@ from typing import Any
 from mpi_opt.datasets.checking import LISTED, CheckedFile, Report
 from mpi_opt.datasets.facts import MOST_LABELS, Facts
 from mpi_opt.datasets.spec import NanRule
+from mpi_opt.words import number_text
 
 _FILES = 20
 _LABELS = 20
@@ -120,7 +121,7 @@ def _figures(report: Report) -> list[tuple[str, str]]:
 def _labels(facts: Facts) -> str:
     if facts.labels is None:
         return f"more than {MOST_LABELS} different ones" if facts.rows else "none"
-    counted = [f"{label:g} ({rows:,})" for label, rows in sorted(facts.labels.items())[:_LABELS]]
+    counted = [f"{number_text(label)} ({rows:,})" for label, rows in sorted(facts.labels.items())[:_LABELS]]
     return ", ".join(counted) + (f", ... {len(facts.labels)} in all" if len(facts.labels) > _LABELS else "")
 
 

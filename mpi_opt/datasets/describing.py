@@ -11,6 +11,7 @@ from mpi_opt.datasets.shardfile import Contents, Facts, open_shards
 from mpi_opt.datasets.shardfile_read import verify
 from mpi_opt.datasets.source import ArrayFiles, BuiltinSet, IdxPair, ShardFiles, Source, TableFiles
 from mpi_opt.errors import JobError
+from mpi_opt.words import number_text
 
 _SHOWN = 12
 
@@ -50,7 +51,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     for entry in told.get("sets", ()):
         yield f"{entry['file']}: {entry['summary']}"
         if entry["label_counts"] is not None:
-            counts = [f"{label:g}: {rows}" for label, rows in entry["label_counts"]]
+            counts = [f"{number_text(label)}: {rows}" for label, rows in entry["label_counts"]]
             yield "  labels  " + ", ".join(counts[:_SHOWN]) + (", ..." if len(counts) > _SHOWN else "")
         for name, array in entry["arrays"].items():
             yield f"  {name:<8}  {array['type']} x {array['items']}, {array['bytes']} bytes"

@@ -13,6 +13,7 @@ from mpi_opt.draws import Key, Purpose
 from mpi_opt.errors import DataError
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.types import Indices, Vector
+from mpi_opt.words import number_text
 
 
 def deal_folds(loaded: Loaded, folds: int, seed: int, collectives: Collectives) -> Indices:
@@ -89,7 +90,7 @@ def _check_classes(labels: Vector, fold: Indices, folds: int, info: DataInfo) ->
     held = np.bincount(members * folds + fold, minlength=distinct.size * folds).reshape(distinct.size, folds)
     counts = held.sum(axis=1)
     rare = int(counts.argmin())
-    word = f"label {called[float(distinct[rare])]:g} has {counts[rare]} of {labels.size} training rows"
+    word = f"label {number_text(called[float(distinct[rare])])} has {counts[rare]} of {labels.size} training rows"
     if distinct.size < 2:
         raise DataError(f"{info.name}: all training rows have one label; cross-validation needs two")
     if (held == counts[:, np.newaxis]).any():

@@ -7,6 +7,7 @@ import numpy as np
 from mpi_opt.errors import DataError
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.types import LabelKind, Vector
+from mpi_opt.words import number_text
 
 MOST_CLASSES = 10_000
 """More distinct labels than this are taken for a regression target."""
@@ -38,7 +39,7 @@ def label_map(labels: Vector, kind: LabelKind, name: str, collectives: Collectiv
     # one too many is enough to refuse, and bounds what travels
     mine = np.unique(labels)[: MOST_CLASSES + 1]
     found = np.unique(np.concatenate(collectives.gather(mine)))
-    shown = ", ".join(f"{label:g}" for label in found[:_SHOWN]) + (", ..." if found.size > _SHOWN else "")
+    shown = ", ".join(map(number_text, found[:_SHOWN].tolist())) + (", ..." if found.size > _SHOWN else "")
     if kind == "binary":
         if found.size != 2:
             raise DataError(
@@ -73,8 +74,10 @@ def apply_map(labels: Vector, mapping: Mapping[float, float] | None, name: str) 
     place = np.minimum(np.searchsorted(known, labels), known.size - 1)
     strange = np.flatnonzero(known[place] != labels)
     if strange.size:
-        allowed = ", ".join(f"{label:g}" for label in known[:_SHOWN]) + (", ..." if known.size > _SHOWN else "")
-        raise DataError(f"{name}: label {labels[strange[0]]:g} is not in the training set, which has {allowed}")
+        allowed = ", ".join(map(number_text, known[:_SHOWN].tolist())) + (", ..." if known.size > _SHOWN else "")
+        raise DataError(
+            f"{name}: label {number_text(labels[strange[0]])} is not in the training set, which has {allowed}"
+        )
     return np.array([mapping[float(label)] for label in known])[place]
 
 

@@ -13,6 +13,7 @@ from mpi_opt.datasets.source import TextFiles, resolve
 from mpi_opt.errors import DataError, JobError
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.types import Vector
+from mpi_opt.words import number_text
 
 _CHUNK = 1 << 24
 """Bytes of a weights file that are parsed at a time."""
@@ -111,8 +112,8 @@ def class_weights(
         strange = [label for label in given if label not in mapping]
         if strange:
             known = sorted(mapping)
-            shown = ", ".join(f"{label:g}" for label in known[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")
-            raise JobError(f"problem.class_weight: {info.name} has no label {strange[0]:g}; it has {shown}")
+            shown = ", ".join(map(number_text, known[:_SHOWN])) + (", ..." if len(known) > _SHOWN else "")
+            raise JobError(f"problem.class_weight: {info.name} has no label {number_text(strange[0])}; it has {shown}")
         return {label: given.get(label, 1.0) for label in mapping}
     used = np.array(sorted(mapping.values()))
     counts = np.zeros(used.size, dtype=np.int64)

@@ -13,6 +13,7 @@ from mpi_opt.forecast.memory import Memory
 from mpi_opt.run.progress import size
 from mpi_opt.scaling.cost import spoken
 from mpi_opt.scaling.finish import MEMORY_LIMIT
+from mpi_opt.words import number_text
 
 _UNLIKE = 1000.0
 """Ratio of the columns' largest magnitudes from which scaling is advised."""
@@ -74,7 +75,7 @@ def _classes(built: Built, held: Holdings) -> list[str]:
     if held.counts[many] < _UNEQUAL * held.counts[few]:
         return []
     rows = sum(held.counts.values())
-    told = f"{held.counts[few] / rows:.2%} of the rows have the label {few:g}, {held.counts[many] / rows:.2%} {many:g}"
+    told = f"{held.counts[few] / rows:.2%} of the rows have the label {number_text(few)}, {held.counts[many] / rows:.2%} {number_text(many)}"
     said = []
     if job.problem.class_weight is None:
         said.append(f'{told}: problem.class_weight = "balanced" gives all classes the same weight')

@@ -10,6 +10,7 @@ from mpi_opt.build import Built
 from mpi_opt.datasets.survey import survey
 from mpi_opt.forecast.spread import Spread
 from mpi_opt.network.collectives import Solo
+from mpi_opt.words import number_text
 
 _SHOWN = 10
 """Labels named in a line."""
@@ -114,10 +115,13 @@ def lines(data: Mapping[str, Any], held: Holdings) -> list[str]:
     if data["labels"] is not None:
         shown = data["labels"][:_SHOWN]
         more = ", ..." if len(data["labels"]) > _SHOWN else ""
-        shares = [f"{entry['label']:g} -> {entry['used_as']:g} ({entry['rows'] / data['rows']:.1%})" for entry in shown]
+        shares = [
+            f"{number_text(entry['label'])} -> {entry['used_as']:g} ({entry['rows'] / data['rows']:.1%})"
+            for entry in shown
+        ]
         text.append(f"labels       {', '.join(shares)}{more}")
         if any(entry["weight"] != 1.0 for entry in data["labels"]):
-            weights = [f"label {entry['label']:g}: {entry['weight']:.4g} a row" for entry in shown]
+            weights = [f"label {number_text(entry['label'])}: {entry['weight']:.4g} a row" for entry in shown]
             text.append(f"weights      {', '.join(weights)}{more}")
         text.append(f"             distinct labels a node: {held.labels.told()} of {len(data['labels'])}")
     return text

@@ -5,6 +5,7 @@ import numpy as np
 from mpi_opt.errors import DataError
 from mpi_opt.problems.losses import Labels
 from mpi_opt.types import LabelKind
+from mpi_opt.words import number_text
 
 _SHOWN = 8
 
@@ -47,5 +48,5 @@ def check_mapped_labels(kind: LabelKind, labels: Labels, loss: str, *, classes: 
 def found(labels: Labels) -> str:
     """Return the distinct labels as text, the first few of them if there are many."""
     distinct = np.unique(labels)
-    shown = ", ".join(f"{float(label):g}" for label in distinct[:_SHOWN])
+    shown = ", ".join(map(number_text, distinct[:_SHOWN].tolist()))
     return shown if distinct.size <= _SHOWN else f"{shown}, ... ({distinct.size} distinct)"

@@ -17,8 +17,9 @@ from mpi_opt.metrics.scores import mean
 from mpi_opt.model import load_model, save_model
 from mpi_opt.network.collectives import Solo
 from mpi_opt.predicting import reading_of, score
-from mpi_opt.predictions import number_text, write_predictions
+from mpi_opt.predictions import write_predictions
 from mpi_opt.predictor import rankings
+from mpi_opt.words import number_text
 
 ROWS, FEATURES = 403, 17
 
