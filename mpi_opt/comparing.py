@@ -7,13 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from mpi_opt.errors import JobError
+from mpi_opt.errors import DataError, JobError
 from mpi_opt.optimum import find_optimum
-from mpi_opt.report.comparison import Comparison, Question, choose_baseline, grouped, records
+from mpi_opt.report.comparison import Comparison, Question, choose_baseline, records
 from mpi_opt.report.course import Course
+from mpi_opt.report.fairness import below_reference, fairness
+from mpi_opt.report.grouping import grouped
 from mpi_opt.report.measures import IN_WORDS, Measure
 from mpi_opt.report.reading import read_course
-from mpi_opt.report.sameness import below_reference, check_problems, fairness, problem_keys, same_but_seed
+from mpi_opt.report.sameness import check_problems, problem_keys, same_but_seed
 
 COMPUTE = "compute"
 
@@ -57,29 +59,33 @@ def compare(request: Request) -> Comparison:
     DataError
         Metrics are missing or damaged, or no optimum can be found.
     """
-    courses = [read_course(path, label) for path, label in zip(request.runs, _labels(request.runs), strict=True)]
     name = request.measure or ("objective" if request.target is None else "gap")
-    baseline = choose_baseline(courses, request.baseline)
-    question = Question(
-        measure=Measure(name, {}), place=request.place, target=request.target, interpolate=request.interpolate
-    )
-    question.measure.check_place(question.place)
+    measure = Measure(name, {})
+    measure.check_place(request.place)
     if request.target is not None:
-        question.measure.check_target(request.target)
+        measure.check_target(request.target)
+    courses = [_read(path, label) for path, label in zip(request.runs, _labels(request.runs), strict=True)]
+    baseline = choose_baseline(courses, request.baseline)
+    notes = check_problems(courses, measure, own_optima=name == "gap" and request.reference == COMPUTE)
     how = ""
     if name == "gap":
         optima, how = _optima(courses, request.reference)
-        question = Question(
-            measure=Measure(name, optima), place=request.place, target=request.target, interpolate=request.interpolate
-        )
-    found = records(courses, question, baseline)  # before the problems: a run without rows is no other problem
-    notes = check_problems(courses, question)
+        measure = Measure(name, optima)
+    question = Question(measure=measure, place=request.place, target=request.target, interpolate=request.interpolate)
+    found = records(courses, question, baseline)
     notes += fairness(courses, across_seeds=request.group_seeds)
     notes += below_reference(found)
     answer = Comparison(
         question=question, records=tuple(found), heading=_heading(question, how), notes=tuple(dict.fromkeys(notes))
     )
     return grouped(answer, courses, same_but_seed) if request.group_seeds else answer
+
+
+def _read(path: Path, label: str | None = None) -> Course:
+    course = read_course(path, label)
+    if not course.rows:
+        raise DataError(f"{path}: no evaluation on disk yet: the run has just begun, or was killed before one")
+    return course
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
@@ -119,12 +125,12 @@ def _optima(courses: Sequence[Course], reference: str) -> tuple[Mapping[object, 
 def _of_run(courses: Sequence[Course], path: Path) -> tuple[Mapping[object, float], str]:
     """Take the least objective that a run came to, anywhere."""
     try:
-        other = read_course(path)
+        other = _read(path)
     except JobError:
         raise JobError(
             f"--reference {path}: neither a number nor a run; allowed: a number, the folder of a run, or {COMPUTE}"
         ) from None
-    check_problems([other, *courses], Question(measure=Measure("objective", {})))
+    check_problems([other, *courses], Measure("objective", {}))
     seen = [other.shared["objective_average"], other.own["objective_local"].ravel()]
     finite = np.concatenate(seen)
     finite = finite[np.isfinite(finite)]

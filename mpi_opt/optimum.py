@@ -1,7 +1,7 @@
 """The least value F* of a job's objective, found by Newton's method in one process and kept beside the run.
 
 ``optimum.json`` in a run's folder holds it with a hash of what F follows from and the sizes and dates of the data
-files: it is found anew once one of them has changed. Where the data are not at hand (a run carried away), the file counts.
+files: it is found anew once one of them has changed. Where the data are not at hand, the file counts.
 """
 
 import hashlib

@@ -1,16 +1,15 @@
 """Runs beside each other: what each spent until it met a target, in the columns of ``columns.py``."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from statistics import median
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from mpi_opt.algorithms.registry import EXCHANGES
 from mpi_opt.errors import DataError, JobError
 from mpi_opt.job import Job, spec
-from mpi_opt.report.columns import NAMES, SPREAD, Record, Value
+from mpi_opt.report.columns import NAMES, SCHEMA, Record, Value
 from mpi_opt.report.course import Course
 from mpi_opt.report.measures import PLACES, Measure, between
 from mpi_opt.types import Vector
@@ -64,24 +63,19 @@ class Comparison:
 def records(courses: Sequence[Course], question: Question, baseline: Course) -> list[Record]:
     """Return the record of each run, with its ratios against ``baseline``.
 
+    Every run has at least one evaluation.
+
     Raises
     ------
-    JobError
-        The target or the place has no meaning for the measure.
     DataError
-        A run has no evaluation yet, or nothing of the measure (no test set).
+        A run has nothing of the measure (no test set).
     """
-    if question.target is not None:
-        question.measure.check_target(question.target)
-    question.measure.check_place(question.place)
     base = _record(baseline, question)
     return [_with_ratios(_record(course, question), base) for course in courses]
 
 
 def _record(course: Course, question: Question) -> Record:
     measure, target = question.measure, question.target
-    if not course.rows:
-        raise DataError(f"{course.path}: no evaluation on disk yet: the run has just begun, or was killed before one")
     values = {place: measure.values(course, place) for place in measure.places}
     at = values[question.place]
     if measure.name in ("error", "accuracy") and np.isnan(at).all():
@@ -107,7 +101,7 @@ def _record(course: Course, question: Question) -> Record:
     }
     if met is not None:
         record |= _spent(course, met, _share(at, met, question))
-        record |= {f"value_{place}": _number(values[place][met]) for place in values}
+        record |= {f"value_{place}": number(values[place][met]) for place in values}
     for place in values if target is not None else ():
         row = measure.first(values[place], target if target is not None else math.nan)
         if row is not None:
@@ -146,20 +140,20 @@ def _counts(course: Course, row: int) -> dict[str, Value]:
     for name in ("syncs", "fired", "messages", "silences", "payload_bytes", "header_bytes", "control_bytes"):
         counts[name] = int(totals[name][:, row].sum())
     for name in _MEANS:
-        counts[name] = _number(totals[name][:, row].mean())
+        counts[name] = number(totals[name][:, row].mean())
     for name in ("seconds", "wall_seconds"):
-        counts[name] = _number(totals[name][:, row].max())
+        counts[name] = number(totals[name][:, row].max())
     sent = course.sent[:, row]
     return counts | {
-        "epoch": _number(shared["epoch"][row]),
+        "epoch": number(shared["epoch"][row]),
         "sent_bytes": int(sent.sum()),
         "busiest_bytes": int(sent.max()),
-        "floor_bytes": _number(totals["floor_bits"][:, row].sum() / 8.0),
-        "consensus_distance": _number(shared["consensus_distance"][row]),
+        "floor_bytes": number(totals["floor_bits"][:, row].sum() / 8.0),
+        "consensus_distance": number(shared["consensus_distance"][row]),
     }
 
 
-def _number(value: float) -> float | None:
+def number(value: float) -> float | None:
     """Return a figure as it goes into CSV and JSON, which have no NaN."""
     return float(value) if math.isfinite(value) else None
 
@@ -204,68 +198,6 @@ def _with_ratios(record: Record, base: Record) -> Record:
     return {**record, **ratios}
 
 
-def grouped(
-    comparison: Comparison, courses: Sequence[Course], same: Callable[[Course, Course, bool], bool]
-) -> Comparison:
-    """Return the comparison with runs that only differ by seed as one record: median, least and most.
-
-    A run that did not meet the target counts as one that never does, so the median is there if more than half did.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        With one record for each of ``courses``.
-    courses : sequence of Course
-    same : callable
-        Whether two runs are of one job; the last argument allows other consensus rates, which "auto" finds anew for
-        every seed.
-    """
-    groups: list[list[int]] = []
-    notes = list(comparison.notes)
-    for index, course in enumerate(courses):
-        for loosely in (False, True):
-            fits = (group for group in groups if same(courses[group[0]], course, loosely))
-            if loosely:  # every seed once: rates that were set by hand stay apart
-                seed = course.attributes["seed"]
-                fits = (group for group in fits if all(courses[k].attributes["seed"] != seed for k in group))
-            group = next(fits, None)
-            if group is not None:
-                group.append(index)
-                break
-        else:
-            groups.append([index])
-    for group in groups:
-        rates = sorted({float(courses[k].attributes["consensus_rate"]) for k in group} - {math.nan})
-        if len(rates) > 1 and not math.isnan(rates[0]):
-            shown = ", ".join(f"{rate:g}" for rate in rates)
-            notes.append(f"the group of {courses[group[0]].label} has consensus rates {shown}, as found for each seed")
-    made = tuple(_group([comparison.records[index] for index in group]) for group in groups)
-    return replace(comparison, records=made, notes=tuple(notes))
-
-
-def _group(members: Sequence[Record]) -> Record:
-    first = members[0]
-    record: dict[str, Value] = {**first, "runs": len(members), "seed": " ".join(str(each["seed"]) for each in members)}
-    states = list(dict.fromkeys(str(each["state"]) for each in members))
-    record["state"] = ", ".join(states)
-    if first["reached"] is not None:
-        record["reached"] = sum(each["reached"] == 1 for each in members)
-    record["ratio_is_bound"] = any(bool(each["ratio_is_bound"]) for each in members)
-    for name in SPREAD:
-        middle, least, most = _spread([each[name] for each in members])
-        record |= {name: middle, f"{name}_min": least, f"{name}_max": most}
-    return record
-
-
-def _spread(values: Sequence[Value]) -> tuple[Value, Value, Value]:
-    """Return median, least and most; ``None`` among them stands for infinitely much, and is ``None`` again."""
-    numbers = [float(value) if isinstance(value, int | float) else math.inf for value in values]
-    if all(isinstance(value, int) for value in values) and len(set(values)) == 1:
-        return values[0], values[0], values[0]
-    middle = median(numbers)
-    return _number(middle), _number(min(numbers)), _number(max(numbers))
-
-
 def choose_baseline(courses: Sequence[Course], name: str | None) -> Course:
     """Return the run that ratios are against: the first, or the one called ``name``.
 
@@ -291,7 +223,7 @@ def places_of(comparison: Comparison) -> tuple[str, ...]:
 def as_mapping(comparison: Comparison) -> Mapping[str, object]:
     """Return the comparison as JSON's values."""
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "question": list(comparison.heading),
         "runs": [dict(record) for record in comparison.records],
         "notes": list(comparison.notes),
