@@ -58,7 +58,7 @@ def resume_job(folder: Path, orders: Orders, settings: Sequence[str], *, reparti
     JobError, DataError, LaunchError
         There is no run, its checkpoints are damaged, or the number of ranks is another one.
     """
-    collectives = _processes()
+    collectives = launch.processes(os.environ)
     past, job, error = None, None, None
     if collectives.rank == 0:
         try:
@@ -95,12 +95,6 @@ def _tell_end(folder: Path, collectives: Collectives) -> None:
         except MpiOptError as wrong:
             error = wrong
     collectives.check(error)
-
-
-def _processes() -> Collectives:
-    if launch.launcher_size(os.environ) in (None, 1):
-        return Solo()
-    return launch.start_mpi(os.environ)
 
 
 def _over_mpi(job: Job) -> World:

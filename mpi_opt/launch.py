@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mpi_opt.errors import LaunchError
 
 if TYPE_CHECKING:
+    from mpi_opt.network.collectives import Collectives
     from mpi_opt.network.processes import Processes
 
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "PMI_SIZE")
@@ -145,6 +146,21 @@ def check_alone(command: str, environ: Mapping[str, str]) -> None:
         raise LaunchError(
             f"'mpi-opt {command}' runs in one process, but the launcher started {started}; start it without mpiexec"
         )
+
+
+def processes(environ: Mapping[str, str]) -> "Collectives":
+    """Return the collectives of the processes that the launcher started; alone, MPI is not loaded.
+
+    Raises
+    ------
+    LaunchError
+        See `start_mpi`.
+    """
+    if launcher_size(environ) in (None, 1):
+        from mpi_opt.network.collectives import Solo
+
+        return Solo()
+    return start_mpi(environ)
 
 
 def start_mpi(environ: Mapping[str, str]) -> "Processes":

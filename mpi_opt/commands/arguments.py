@@ -1,17 +1,12 @@
 """Arguments that several subcommands share, and the parser whose errors end like any other wrong input."""
 
 import argparse
-import os
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
-from mpi_opt import launch
 from mpi_opt.errors import JobError
-
-if TYPE_CHECKING:
-    from mpi_opt.network.collectives import Collectives
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """What a group of subcommands adds itself to."""
@@ -25,21 +20,6 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise the ``message`` as a `JobError`."""
         raise JobError(f"{message} (see '{self.prog} --help')")
-
-
-def processes() -> "Collectives":
-    """Return the collectives of the processes that the launcher started; alone, MPI is not loaded.
-
-    Raises
-    ------
-    LaunchError
-        See `mpi_opt.launch.start_mpi`.
-    """
-    if launch.launcher_size(os.environ) in (None, 1):
-        from mpi_opt.network.collectives import Solo
-
-        return Solo()
-    return launch.start_mpi(os.environ)
 
 
 def quiet_pipes() -> None:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 
 from mpi_opt import launch
-from mpi_opt.commands.arguments import Commands, processes, quiet_pipes
+from mpi_opt.commands.arguments import Commands, quiet_pipes
 from mpi_opt.errors import EXIT_DONE, DataError
 
 _BASES = {"auto": None, "0": 0, "1": 1}
@@ -38,7 +38,7 @@ def add_to(commands: Commands) -> None:
 def _check(options: argparse.Namespace, _command: Sequence[str]) -> int:
     if launch.launcher_size(os.environ) in (None, 1):
         quiet_pipes()
-    collectives = processes()
+    collectives = launch.processes(os.environ)
     from mpi_opt.datasets.checking import check_text
     from mpi_opt.datasets.checkreport import as_json, as_text
     from mpi_opt.datasets.source import search_paths

@@ -1,12 +1,14 @@
 """``mpi-opt data convert``: any data set to one file that any number of processes reads by row slices."""
 
 import argparse
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpi_opt.commands.arguments import Commands, column, count, file, processes
+from mpi_opt import launch
+from mpi_opt.commands.arguments import Commands, column, count, file
 from mpi_opt.errors import EXIT_DONE
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _convert(options: argparse.Namespace, command: Sequence[str]) -> int:
-    collectives = processes()
+    collectives = launch.processes(os.environ)
     from mpi_opt.datasets.converting import Wanted, convert
     from mpi_opt.datasets.source import search_paths
     from mpi_opt.datasets.spec import Reading

@@ -1,9 +1,11 @@
 """``evaluate``: how good a model's predictions are on a labelled set; alone or under mpiexec."""
 
 import argparse
+import os
 from collections.abc import Sequence
 
-from mpi_opt.commands.arguments import Commands, file, processes, quiet_pipes
+from mpi_opt import launch
+from mpi_opt.commands.arguments import Commands, file, quiet_pipes
 from mpi_opt.commands.predict import add_model_and_data
 from mpi_opt.errors import EXIT_DONE
 
@@ -22,7 +24,7 @@ def add_to(commands: Commands) -> None:
 def _evaluate(options: argparse.Namespace, _command: Sequence[str]) -> int:
     import threadpoolctl
 
-    together = processes()
+    together = launch.processes(os.environ)
     from mpi_opt.datasets.source import search_paths
     from mpi_opt.evaluating import as_json, as_text, evaluate
     from mpi_opt.predicting import open_model, reading_of, score

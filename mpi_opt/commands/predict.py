@@ -1,10 +1,12 @@
 """``predict``: what a model says of each row of a set; alone or under mpiexec."""
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from mpi_opt.commands.arguments import Commands, column, file, processes, quiet_pipes
+from mpi_opt import launch
+from mpi_opt.commands.arguments import Commands, column, file, quiet_pipes
 from mpi_opt.errors import EXIT_DONE, JobError
 
 
@@ -60,7 +62,7 @@ def _predict(options: argparse.Namespace, _command: Sequence[str]) -> int:
 
     if options.no_label and options.label is not None:
         raise JobError(f"--label {options.label} beside --no-label: allowed is one of them")
-    together = processes()
+    together = launch.processes(os.environ)
     from mpi_opt.datasets.source import search_paths
     from mpi_opt.predicting import open_model, reading_of, score
     from mpi_opt.predictions import check_what, write_predictions
