@@ -15,7 +15,9 @@ _SECONDS = 30.0
 _FIELDS = {"JobArrayID": 40, "State": 20, "TimeLeft": 24, "StartTime": 24, "RestartCnt": 12, "Reason": 60}
 """What is asked of ``squeue``, and how wide a column it is to fill."""
 
-_OUT = frozenset({"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"})
+_OVER = frozenset(
+    {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Queued:
     @property
     def over(self) -> bool:
         """Whether it will not run any more."""
-        return self.state in _OUT
+        return self.state in _OVER
 
 
 def send(batch: Path) -> str:
@@ -94,17 +96,19 @@ def ask(jobs: Iterable[str]) -> Mapping[str, Queued] | None:
     return dict(_parsed(line) for line in done.stdout.splitlines() if line.strip())
 
 
-def refuse_queued(job: str, place: Path) -> None:
-    """Refuse a folder whose job is still waiting or running.
+def refuse_queued(places: Mapping[str, Path]) -> None:
+    """Refuse folders whose jobs, by number, are still waiting or running.
 
     Raises
     ------
     JobError
-        Names the job and its state.
+        Names the first such folder, the job and its state.
     """
-    found = (ask([job]) or {}).get(job)
-    if found is not None and not found.over:
-        raise JobError(f"{place} belongs to job {job}, which is {found.state}: scancel {job}, or give another --out")
+    found = ask(places) or {} if places else {}
+    for job, place in places.items():
+        if job in found and not found[job].over:
+            state = found[job].state
+            raise JobError(f"{place} belongs to job {job}, which is {state}: scancel {job}, or give another --out")
 
 
 def _parsed(line: str) -> tuple[str, Queued]:

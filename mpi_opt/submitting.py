@@ -125,8 +125,7 @@ def submit(prepared: Prepared) -> str:
     """
     batch = prepared.batch
     text = slurm.batch_text(batch)
-    for folder, _ in ((batch.folder, None), *prepared.jobs):
-        _refuse(folder, batch)
+    _refuse([batch.folder, *(folder for folder, _ in prepared.jobs)], batch)
     try:
         for folder, job in prepared.jobs:
             folder.mkdir(parents=True, exist_ok=True)
@@ -223,14 +222,18 @@ def _ahead(request: Request, site: Site, seconds: int) -> int | None:
     return asked or None
 
 
-def _refuse(folder: Path, batch: slurm.Batch) -> None:
-    """Refuse a folder that holds a run or waits for one."""
-    if folder.exists() and not folder.is_dir():
-        raise JobError(f"{folder} is a file: results need a folder; give another --out")
-    with suppress(FileNotFoundError):
-        scheduler.refuse_queued((folder / slurm.JOB_ID).read_text(errors="replace").strip(), folder)
-    held = [name for name in _HELD if (folder / name).exists()]
-    if held:
-        way = f"to go on with it, sbatch {shlex.quote(str(batch.folder / slurm.BATCH))}"
-        ways = f"{way}; else give" if (batch.folder / slurm.BATCH).exists() else "give"
-        raise JobError(f"{folder} already holds a run ({', '.join(held)}): {ways} another --out")
+def _refuse(folders: Sequence[Path], batch: slurm.Batch) -> None:
+    """Refuse folders that hold a run or wait for one."""
+    places = {}
+    for folder in folders:
+        if folder.exists() and not folder.is_dir():
+            raise JobError(f"{folder} is a file: results need a folder; give another --out")
+        with suppress(FileNotFoundError):
+            places[(folder / slurm.JOB_ID).read_text(errors="replace").strip()] = folder
+    scheduler.refuse_queued(places)
+    for folder in folders:
+        held = [name for name in _HELD if (folder / name).exists()]
+        if held:
+            way = f"to go on with it, sbatch {shlex.quote(str(batch.folder / slurm.BATCH))}"
+            ways = f"{way}; else give" if (batch.folder / slurm.BATCH).exists() else "give"
+            raise JobError(f"{folder} already holds a run ({', '.join(held)}): {ways} another --out")

@@ -133,6 +133,8 @@ def test_a_sweep_is_an_array_of_runs(cluster, job, tmp_path):
     out = tmp_path / "sweep"
     words = ("--sweep", "algorithm.sync_every=1,5", "--sweep", "seed=1,2", "--array-limit", 3)
     number = cluster.submit(job, out, *words, "--set", "stop.steps=20", ranks=2)
+    for status in cluster.status(out):  # also those that must wait for others
+        assert status["slurm"]["state"] in ("PENDING", "RUNNING", "COMPLETING", "COMPLETED")
     for index in range(4):
         cluster.wait(f"{number}_{index}")
     statuses = cluster.status(out)
