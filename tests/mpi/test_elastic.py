@@ -22,7 +22,7 @@ SHORT = ("stop.steps=150", "metrics.every=30")
 QUIET = ("--progress", "lines")
 
 
-def begin(ulfm, tmp_path, n, deaths, *words, command="run", **options):
+def begin(ulfm, tmp_path, n, deaths, *words, **options):
     job = write_job(tmp_path, ROWS)
     line = ["run", job, "--out", tmp_path / "out", *QUIET, *settings("network.elastic=true", *SHORT, *words)]
     return ulfm.run(n, line, tmp_path / "records", deaths, **options)
@@ -30,7 +30,7 @@ def begin(ulfm, tmp_path, n, deaths, *words, command="run", **options):
 
 def went_on(run, tmp_path, n, lost, code=0):
     """Check what every run of survivors leaves; return the joined metrics."""
-    assert run.result.code == code and not run.result.timed_out, str(run.result)
+    assert (run.result.code, run.result.timed_out) == (code, False), str(run.result)
     out = tmp_path / "out"
     told = json.loads((out / "metrics" / "lost.json").read_text())
     assert sorted(each["node"] for each in told) == sorted(lost)
@@ -84,7 +84,9 @@ def same_as_twin(run, tmp_path, n, cut=1, **options):
     kept = run.kept(cut)
     assert len({int(each["t"]) for each in kept}) == 1
     expected = twin(tmp_path, kept, n, **options)
-    assert len(expected.X) > 30 and expected.fired.any() and (len(kept) == 1 or not expected.fired.all())
+    assert len(expected.X) > 30
+    assert expected.fired.any()
+    assert len(kept) == 1 or not expected.fired.all()
     found = np.stack([each["x"] for each in kept], axis=1)
     np.testing.assert_allclose(found, expected.X, rtol=1e-10, atol=1e-12)
 
@@ -168,7 +170,7 @@ def test_graphs_that_do_not_fit_the_rest(ulfm, tmp_path):
 def test_nodes_that_are_not_connected_end_the_run(ulfm, tmp_path):
     edges = "graph.edges=[[0,1],[1,2],[2,3]]"
     run = begin(ulfm, tmp_path, 4, {1: ["exchange", ROUND]}, "graph.name=", "graph.weights=", edges)
-    assert run.result.code == 6 and not run.result.timed_out
+    assert (run.result.code, run.result.timed_out) == (6, False), str(run.result)
     assert run.text.count("those left cannot go on: graph what is left of edges on 3 nodes is disconnected") == 1
 
 
@@ -180,7 +182,7 @@ def test_edges_without_the_lost_node(ulfm, tmp_path):
 
 
 def test_without_ulfm_it_is_off_and_says_why(ulfm, tmp_path):
-    run = begin(ulfm, tmp_path, 2, None, ulfm=False)
+    run = begin(ulfm, tmp_path, 2, None, option=False)
     assert run.result.code == 0
     assert "network.elastic is off: Open MPI has to be started for it: mpiexec --with-ft ulfm" in run.text
 

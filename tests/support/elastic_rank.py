@@ -101,11 +101,10 @@ def keep(folder, rank):
         ended = step(run)
         if kept and len(kept["x"]) <= KEPT:
             kept["x"].append(run.states[0].x.copy())
-            if len(kept["x"]) > KEPT:
-                write()
         return ended
 
     mpi_opt.elasticity.regroup, Run._step = regroup, stepped
+    before(Run, "_end", lambda *_: write())
 
 
 def main():

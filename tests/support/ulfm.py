@@ -18,7 +18,7 @@ MISSING = (
 
 
 def find_python():
-    """Return ``$MPI_OPT_ULFM_PYTHON``, else this Python where its MPI is the one, else that of ``.venv-ulfm``, or None."""
+    """Return ``$MPI_OPT_ULFM_PYTHON``, else this Python where its MPI is the one, else ``.venv-ulfm``'s, or None."""
     chosen = os.environ.get("MPI_OPT_ULFM_PYTHON")
     if chosen:
         return Path(chosen)
@@ -57,12 +57,12 @@ class Elastic:
     def __init__(self, python):
         self.python = python
 
-    def run(self, n, words, records, deaths=None, *, ulfm=True, timeout=90):
-        """Run ``mpi-opt words`` on ``n`` ranks with ``deaths`` (rank -> list of [place, count]); return how it ended."""
+    def run(self, n, words, records, deaths=None, *, option=True, timeout=90):
+        """Run ``mpi-opt words`` on ``n`` ranks with ``deaths`` (rank -> [place, count]); return how it ended."""
         records.mkdir(exist_ok=True)
         launcher = Launcher(str(self.python.parent / "mpiexec"), "openmpi5")
         deaths = {str(rank): [where] for rank, where in (deaths or {}).items()}
-        command = [launcher.path, *(["--with-ft", "ulfm"] if ulfm else []), *launcher.flags(), "-n", str(n)]
+        command = [launcher.path, *(["--with-ft", "ulfm"] if option else []), *launcher.flags(), "-n", str(n)]
         command += [str(self.python), str(_RANK), str(records), json.dumps(deaths), *map(os.fspath, words)]
         env = {
             **os.environ,
@@ -70,8 +70,5 @@ class Elastic:
             "PYTHONWARNINGS": "error",
         }
         env |= launcher.environment(n) | {"MPI_OPT_TEST_RUN": str(records)}
-        return Ended(Result(*_with_logs(*_run(command, env, records, timeout, str(records)))), records)
-
-
-def _with_logs(code, output, timed_out, seconds):
-    return code, output, {}, timed_out, seconds
+        code, output, timed_out, seconds = _run(command, env, records, timeout, str(records))
+        return Ended(Result(code, output, {}, timed_out, seconds), records)
