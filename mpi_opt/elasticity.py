@@ -49,10 +49,13 @@ def rebuild(built: Built, survivors: Sequence[int], collectives: Collectives, *,
     Raises
     ------
     RankFailedError
-        The nodes left are not connected; on every process.
+        The nodes left are not connected, or could never end; on every process.
     """
     n, i = len(survivors), collectives.rank
     assert built.compressor is not None
+    rules = [name for name, value in msgspec.structs.asdict(built.job.stop).items() if value is not None]
+    if n == 1 and rules == ["megabytes"]:
+        raise _nobody("the last node sends nothing, and stop.megabytes alone would never end it")
     mixing, notes = _mixing(built, survivors)
     test = 0 if built.loaded.test is None else built.loaded.test[0].rows.size
     train = built.loaded.train[0]
@@ -114,10 +117,14 @@ def _mixing(built: Built, survivors: Sequence[int]) -> tuple[Mixing, list[str]]:
         graph = Graph(name, n, edges, None if old.weights is None else tuple(old.weights[at] for at in kept))
         mixing = make_mixing(graph, weights)
     except JobError as refused:
-        error = RankFailedError(f"ranks were lost, and those left cannot go on: {refused}{why}")
-        error.everywhere = True
-        raise error from None
+        raise _nobody(f"{refused}{why}") from None
     return mixing, [_words(mixing) + why]
+
+
+def _nobody(why: str) -> RankFailedError:
+    error = RankFailedError(f"ranks were lost, and those left cannot go on: {why}")
+    error.everywhere = True
+    return error
 
 
 def _words(mixing: Mixing) -> str:

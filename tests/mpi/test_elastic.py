@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import signal
 
 import numpy as np
 import pytest
@@ -118,6 +119,20 @@ def test_overlapped_and_checked(ulfm, tmp_path):
     run = begin(ulfm, tmp_path, 4, {1: ["waiting", ROUND]}, *words)
     went_on(run, tmp_path, 4, [1])
     same_as_twin(run, tmp_path, 4, overlap=True)
+
+
+def test_segmentation_fault(ulfm, tmp_path):
+    run = begin(ulfm, tmp_path, 3, {1: ["waiting", ROUND, signal.SIGSEGV]})
+    went_on(run, tmp_path, 3, [1])
+    same_as_twin(run, tmp_path, 3)
+
+
+@pytest.mark.parametrize("deaths", [{2: ["step", 25, 0]}, {0: ["exchange", ROUND], 2: ["step", 60, 0]}])
+def test_a_fault_of_the_program_still_ends_all(deaths, ulfm, tmp_path):
+    run = begin(ulfm, tmp_path, 4, deaths)
+    assert (run.result.code, run.result.timed_out) == (6, False), str(run.result)
+    assert "ArithmeticError: a fault in the program" in run.text
+    assert ("1 of 4 nodes" in run.text or "3 of 4 nodes go on" in run.text) == (len(deaths) > 1)
 
 
 def test_one_after_the_other(ulfm, tmp_path):

@@ -1,7 +1,8 @@
 """What one rank of an elastic test runs: ``mpi-opt`` with a death planted in it, and a record of how survivors went on.
 
 Arguments: folder of the records, the deaths as JSON (``{"rank": ["exchange", 7]}``: at the seventh call;
-``["time", 0.4]``: so many seconds after training began), then the words of the command.
+``["time", 0.4]``: so many seconds after training began; a third entry is the signal, 0 an exception), then the words of
+the command.
 """
 
 import json
@@ -19,9 +20,11 @@ KEPT = 60
 """Steps after a cut whose models are kept."""
 
 
-def die(folder, rank):
+def die(folder, rank, number):
     (folder / f"death_{rank}").write_text(repr(time.time()))
-    os.kill(os.getpid(), signal.SIGKILL)
+    if not number:
+        raise ArithmeticError("a fault in the program")
+    os.kill(os.getpid(), number)
 
 
 def before(owner, name, act):
@@ -116,8 +119,9 @@ def main():
 
     launch.start_mpi(os.environ)
     keep(folder, rank)
-    for place, count in json.loads(deaths).get(rank, []):
-        plant(place, count, lambda: die(folder, rank))
+    if rank in json.loads(deaths):
+        place, count, number = [*json.loads(deaths)[rank], signal.SIGKILL][:3]
+        plant(place, count, lambda: die(folder, rank, number))
     sys.argv = ["mpi-opt", *words]
     runpy.run_module("mpi_opt", run_name="__main__", alter_sys=True)
 

@@ -61,7 +61,7 @@ class Elastic:
         """Run ``mpi-opt words`` on ``n`` ranks with ``deaths`` (rank -> [place, count]); return how it ended."""
         records.mkdir(exist_ok=True)
         launcher = Launcher(str(self.python.parent / "mpiexec"), "openmpi5")
-        deaths = {str(rank): [where] for rank, where in (deaths or {}).items()}
+        deaths = {str(rank): where for rank, where in (deaths or {}).items()}
         command = [launcher.path, *(["--with-ft", "ulfm"] if option else []), *launcher.flags(), "-n", str(n)]
         command += [str(self.python), str(_RANK), str(records), json.dumps(deaths), *map(os.fspath, words)]
         env = {
