@@ -17,6 +17,7 @@ def unpacked(datasets, name):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # some thirty starts of MPI
 def test_every_command_of_the_page(mpirun, datasets, tmp_path):
     mirror, folder = tmp_path / "mirror", tmp_path / "here"
     mirror.mkdir()

@@ -104,7 +104,7 @@ class Reader:
         path.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
-    def types(self, text: str, timeout: float = 120, ranks: int = 4) -> str:
+    def types(self, text: str, timeout: float = 200, ranks: int = 4) -> str:
         """Run ``text`` in a shell and return what it printed; an AssertionError where a command fails or warns."""
         launcher = find_launcher()
         assert launcher is not None
@@ -114,7 +114,7 @@ class Reader:
         done: Result = run_command(["sh", "-e", "-c", text], env, self.folder, timeout)
         return done.check().output
 
-    def follow(self, page: list[Block], stand_ins: dict[str, str], timeout: float = 120) -> int:
+    def follow(self, page: list[Block], stand_ins: dict[str, str], timeout: float = 200) -> int:
         """Do what the blocks say, with ``stand_ins`` for commands that reach the web; return how many commands ran."""
         ran = 0
         for block, behind in zip(page, [*page[1:], None], strict=True):
