@@ -21,7 +21,7 @@ from mpi_opt.network.elastic import Crew
 from mpi_opt.network.processes import Processes
 from mpi_opt.results import HELD_FILES
 from mpi_opt.resuming import changed, check_size, look
-from mpi_opt.run.watchdog import Watchdog
+from mpi_opt.run.watchdog import Watchdog, end_in_time
 from mpi_opt.scaling.cost import NetworkProfile
 from mpi_opt.training import Orders, train
 from mpi_opt.world import World
@@ -138,7 +138,8 @@ def _of_ranks(job: Job, collectives: Processes, crew: Crew | None, notes: Sequen
         mpi.abort(RankFailedError.exit_code)
 
     def guard(folder: Path, seconds: float) -> Watchdog:
-        return Watchdog(folder, comm.rank, comm.size, where, seconds, end)
+        end_in_time(0)  # which an earlier run in this process may have set
+        return Watchdog(folder, comm.rank, comm.size, where, seconds, end, end_in_time)
 
     def again() -> World:
         return _of_ranks(job, mpi.collectives_of(mpi.world(), where), crew)

@@ -7,6 +7,7 @@ hangs, and results are on a file system that all ranks share.
 """
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -42,6 +43,16 @@ class Sign(NamedTuple):
     waiting: bool
 
 
+def end_in_time(seconds: float) -> None:
+    """Have the system end this process if it is still there after ``seconds``; 0 for no longer.
+
+    MPI's own end waits for all ranks, when Python and its threads are gone: a rank that stopped just then would keep
+    the others for good.
+    """
+    if hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread():
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
 class Watchdog:
     """Watches the other ranks while it is entered.
 
@@ -57,13 +68,22 @@ class Watchdog:
         Silence after which a rank counts as stopped, s.
     end : callable
         Told what is wrong, from the watching thread; it ends all ranks.
+    after : callable, optional
+        Given ``seconds`` when this rank has left: see `end_in_time`.
     """
 
     def __init__(
-        self, folder: Path, rank: int, size: int, where: Whereabouts, seconds: float, end: Callable[[str], None]
+        self,
+        folder: Path,
+        rank: int,
+        size: int,
+        where: Whereabouts,
+        seconds: float,
+        end: Callable[[str], None],
+        after: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._folder, self._rank, self._size = folder, rank, size
-        self._where, self._seconds, self._end = where, seconds, end
+        self._where, self._seconds, self._end, self._after = where, seconds, end, after
         self._pause = min(LONGEST_BEAT, seconds / 10)
         self._stop = threading.Event()
         self._file = -1
@@ -95,6 +115,7 @@ class Watchdog:
             self._place(self._rank).unlink(missing_ok=True)
             self._folder.rmdir()
             self._folder.parent.rmdir()  # only if it is empty: the run did not start
+        self._after(self._seconds)
 
     def _place(self, rank: int) -> Path:
         return self._folder / f"rank_{rank:05d}"

@@ -153,6 +153,15 @@ def test_a_long_computation_is_waited_for(mpirun, tmp_path):
     assert result.seconds > 5
 
 
+def test_a_rank_that_stops_when_all_is_done_keeps_nobody(mpirun, tmp_path):
+    """In MPI's own end no thread watches any more: the system's clock ends who waits."""
+    result, out = planted(mpirun, tmp_path, "late_stop", 1, "network.watchdog=3", step=20)
+    assert result.code != 0
+    assert result.seconds < 30
+    assert check_metrics(out, N)
+    mpirun(1, ["mpi-opt", "resume", out]).check()
+
+
 def test_an_exception_in_one_rank_ends_all(mpirun, tmp_path):
     result, out = planted(mpirun, tmp_path, "exception", 2, "stop.steps=1000")
     assert result.code == 6, str(result)

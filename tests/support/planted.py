@@ -1,7 +1,9 @@
 """Rank script: the command with a misfortune planted in one rank. ``planted.py WHAT RANK STEP mpi-opt's arguments``."""
 
+import atexit
 import os
 import resource
+import signal
 import sys
 import time
 
@@ -38,6 +40,11 @@ def exception():
     raise ZeroDivisionError("planted")
 
 
+def late_stop():
+    """Stop when the run is over, but MPI's end is still to come."""
+    atexit.register(os.kill, os.getpid(), signal.SIGSTOP)
+
+
 def at_step(act):
     plain = Run._step
 
@@ -66,7 +73,7 @@ if MPI.COMM_WORLD.rank == int(rank):
     if what == "vanish":
         vanish()
     else:
-        at_step({f.__name__: f for f in (long_compute, nothing_left, room_for_metrics, exception)}[what])
+        at_step({f.__name__: f for f in (long_compute, nothing_left, room_for_metrics, exception, late_stop)}[what])
 sys.stderr.flush()
 code = main(arguments)
 print(f"exit code {code} of process {os.getpid()}", flush=True)

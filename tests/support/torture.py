@@ -88,9 +88,9 @@ class Torture:
         return "\n".join(lines)
 
     def _words(self, case: str) -> list[str]:
-        sizes = ("stop.steps=3000", "metrics.every=30", "checkpoint.every=120")
+        sizes = ("stop.steps=1500", "metrics.every=20", "checkpoint.every=80")
         if CASES[case][0] is NEWTON:
-            sizes = ("stop.steps=40", "metrics.every=1", "checkpoint.every=2")
+            sizes = ("stop.steps=30", "metrics.every=1", "checkpoint.every=2")
         return ["--progress", "none", *settings(*sizes, f"network.watchdog={WATCHDOG}")]
 
     def _reference(self, case: str) -> None:
