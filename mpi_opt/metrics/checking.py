@@ -1,6 +1,6 @@
 """Whether a run's metrics are what they should be: every file whole, counters that never fall, the joined view true."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ import numpy.typing as npt
 from mpi_opt.errors import DataError
 from mpi_opt.metrics import schema
 from mpi_opt.metrics.joined import read_joined
-from mpi_opt.metrics.nodes import rank_paths
+from mpi_opt.metrics.lost import read_lost
+from mpi_opt.metrics.nodes import COMMON, rank_paths
 from mpi_opt.metrics.rank_file import RankMetrics, read_rank
 
 
@@ -57,6 +58,7 @@ def check(folder: Path) -> Report:
     rows, syncs, statuses, numbers = [], [], [], []
     attributes: Mapping[str, Any] | None = None
     view = _joined(folder, wrong, notes)
+    gone = {each.node for each in read_lost(folder)}
     for path in rank_paths(folder):
         try:
             rank = read_rank(path, models=False)
@@ -71,7 +73,7 @@ def check(folder: Path) -> Report:
         statuses.append(rank.status)
         numbers.append(int(rank.attributes["node"]))
         if view is not None:
-            wrong += _differences(rank, view)
+            wrong += _differences(rank, view, gone)
     if attributes is not None:
         missing = sorted(set(range(int(attributes["nodes"]))) - set(numbers))
         if missing:
@@ -140,12 +142,15 @@ def _lacks(rank: RankMetrics) -> Iterator[str]:
             yield f"no {', '.join(lacking)} in /{group}"
 
 
-def _differences(rank: RankMetrics, view: Any) -> Iterator[str]:
+def _differences(rank: RankMetrics, view: Any, lost: Collection[int]) -> Iterator[str]:
     """Yield where the joined metrics are not the node's, as far as both go."""
     node = int(rank.attributes["node"])
+    others = COMMON if node in lost else ()  # of a lost node they are the survivors'
     for group, _ in schema.GROUPS:
         for name, values in getattr(rank, group).items():
             joined = getattr(view, group).get(name)
+            if name in others:
+                continue
             if joined is None or node >= len(joined):
                 yield f"{view.path}: has no {group}/{name} of node {node}; join again"
                 continue

@@ -24,6 +24,8 @@ from mpi_opt.metrics.rank_file import RankMetrics, check_format, plain_attribute
 FORMAT = "mpi_opt joined metrics"
 _ROWS = {"series": "evaluation", "syncs": "sync"}
 """The dimension of each group's rows."""
+_NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."
+"""By these words netCDF and xarray know a dimension that is nothing but a length."""
 _OWN = frozenset({"node", "host", "format", "units", "schema_version"})  # not the same thing for all nodes together
 
 
@@ -108,7 +110,9 @@ def _fill(file: Any, ranks: Sequence[RankMetrics], virtual: bool, lost: Sequence
     sources["file"] = [f"metrics/{rank.path.name}" for rank in ranks]
     sources["host"] = [str(rank.attributes["host"]) for rank in ranks]
     sources["status"] = [rank.status for rank in ranks]
-    _scale(file, "node", len(ranks), "Number of the node")
+    file["node"] = np.arange(len(ranks))
+    file["node"].attrs["long_name"] = "Number of the node"
+    file["node"].make_scale("node")
     for group, columns in (("series", schema.SERIES), ("syncs", schema.SYNCS)):
         tables = lengthened(group, [getattr(rank, group) for rank in ranks], lost)
         lengths = [len(table["step"]) for table in tables]
@@ -116,7 +120,8 @@ def _fill(file: Any, ranks: Sequence[RankMetrics], virtual: bool, lost: Sequence
         rows = min(lengths)
         cuts += cut_in_words(group, lengths, ranks)
         check_steps(group, [table["step"][:rows] for table in tables], ranks)
-        _scale(file, _ROWS[group], rows, f"Row of /{group}")
+        file[_ROWS[group]] = np.arange(rows)
+        file[_ROWS[group]].make_scale(f"{_NO_VARIABLE}{rows:10d}")
         for column in columns:
             if virtual:
                 data = _view(file, group, column, lengths, rows, ranks)
@@ -131,13 +136,6 @@ def _fill(file: Any, ranks: Sequence[RankMetrics], virtual: bool, lost: Sequence
         data.dims[0].attach_scale(file["node"])
     file.attrs["cut"] = "; ".join(cuts)
     file.attrs["lost"] = told(lost)
-
-
-def _scale(file: Any, name: str, length: int, description: str) -> None:
-    """Make a dimension: the numbers 0..length-1 under its name."""
-    data = file.create_dataset(name, data=np.arange(length))
-    data.attrs["long_name"] = description
-    data.make_scale(name)
 
 
 def read_joined(path: str | os.PathLike[str]) -> JoinedMetrics:

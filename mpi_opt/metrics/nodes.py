@@ -11,7 +11,7 @@ from mpi_opt.errors import DataError
 from mpi_opt.metrics.lost import Lost
 from mpi_opt.metrics.rank_file import RankMetrics, read_rank
 
-_COMMON = frozenset(
+COMMON = frozenset(
     {
         *("step", "round", "epoch", "nodes_alive", "objective_mean", "objective_worst", "objective_average"),
         *("test_error_mean", "test_error_worst", "test_error_average", "train_error_average"),
@@ -74,7 +74,7 @@ def _longer(group: str, table: Rows, other: Rows, rows: int) -> Rows:
     own = int(differs[0]) if len(differs) else len(steps)
     made = {}
     for name, values in table.items():
-        if name in _COMMON:
+        if name in COMMON:
             made[name] = other[name][:rows]
             continue
         held = values[own - 1] if own and group == "series" else 0  # counts so far stay what they were

@@ -53,7 +53,8 @@ def salvage(source: Path, out: Path) -> list[Salvaged]:
     source : Path
         A run's folder, or one ``rank_*.h5``. It is only read.
     out : Path
-        A folder (with ``metrics/rank_*.h5``, the run's job and log, and ``metrics.h5`` if every file could be read) or file that does not exist yet.
+        A folder (with ``metrics/rank_*.h5``, the run's job and log, and ``metrics.h5`` if every file could be read),
+        or a file; it does not exist yet.
 
     Raises
     ------
