@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from mpi_opt.datakeys import Data
 from mpi_opt.datasets.load import DataSpec, Loaded, load
 from mpi_opt.datasets.shard import DataInfo, Shard
 from mpi_opt.datasets.source import search_paths
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.errors import JobError
 from mpi_opt.job import Job
-from mpi_opt.jobkeys import Data
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.problems.registry import label_kind
 from mpi_opt.types import Features

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpi_opt import algorithmkeys, jobkeys, jobtext
+from mpi_opt import algorithmkeys, datakeys, jobkeys, jobtext
 from mpi_opt import job as job_module
 from mpi_opt.compression.registry import COMPRESSORS, make_compressor
 from mpi_opt.errors import JobError
@@ -106,7 +106,7 @@ nodes = 3
         "a9a.t",
         True,
     )
-    assert job.data.partition == jobkeys.Partition(name="dirichlet", alpha=0.1)
+    assert job.data.partition == datakeys.Partition(name="dirichlet", alpha=0.1)
     assert (job.problem.loss, job.problem.l2) == ("softmax", 1.0)
     assert (job.graph.name, job.graph.weights, job.graph.rows, job.graph.cols) == ("torus", "lazy", 2, 4)
     assert job.algorithm.step_size == algorithmkeys.InverseStep(a=100.0, b=1.0)
