@@ -15,15 +15,14 @@ the only type whose scores are those of a classifier of many columns and that gi
 three classes or more are written as such. LIBLINEAR counts columns from 1.
 """
 
-from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TextIO
 
 import numpy as np
 
 from mpi_opt.errors import DataError, JobError
+from mpi_opt.liblineartext import LARGEST, READ, Reader
 from mpi_opt.metrics.files import replace_file
 from mpi_opt.model import Model, save_model
 from mpi_opt.types import Vector
@@ -36,25 +35,7 @@ _WRITTEN: Mapping[str, str] = MappingProxyType(
         "huber": "L2R_L2LOSS_SVR",
     }
 )
-_READ: Mapping[str, str] = MappingProxyType(
-    {
-        "L2R_LR": "logistic",
-        "L2R_LR_DUAL": "logistic",
-        "L1R_LR": "logistic",
-        "L2R_L2LOSS_SVC": "squared-hinge",
-        "L2R_L2LOSS_SVC_DUAL": "squared-hinge",
-        "L1R_L2LOSS_SVC": "squared-hinge",
-        "L2R_L1LOSS_SVC_DUAL": "squared-hinge",
-        "MCSVM_CS": "squared-hinge",
-        "L2R_L2LOSS_SVR": "squared",
-        "L2R_L2LOSS_SVR_DUAL": "squared",
-        "L2R_L1LOSS_SVR_DUAL": "squared",
-    }
-)
-"""Which of our losses predicts as a solver type does; the loss it trained with may be another."""
-
 _OTHER_LOSS = ("L2R_L1LOSS_SVC_DUAL", "MCSVM_CS", "L2R_L2LOSS_SVR", "L2R_L2LOSS_SVR_DUAL", "L2R_L1LOSS_SVR_DUAL")
-_LARGEST = 2**31 - 1
 
 
 def write_liblinear(model: Model, path: Path) -> list[str]:
@@ -108,7 +89,7 @@ def _on_raw_features(model: Model) -> tuple[Vector, Vector | None]:
 
 
 def _label(label: float, path: Path) -> str:
-    if label != round(label) or abs(label) > _LARGEST:
+    if label != round(label) or abs(label) > LARGEST:
         raise JobError(f"{path}: not written: label {label!r} is no 32-bit integer, the only labels LIBLINEAR has")
     return f"{label:.0f}"
 
@@ -134,9 +115,8 @@ def import_liblinear(source: Path, path: Path, *, softmax: bool = False) -> list
     """
     try:
         with source.open(encoding="ascii") as text:
-            reader = _Reader(text, str(source))
-            head = reader.head()
-            solver, classes, labels, features, bias = _checked(head, reader)
+            reader = Reader(text, str(source))
+            solver, classes, labels, features, bias = reader.head()
             if softmax and (solver != "MCSVM_CS" or classes < 3):
                 raise JobError(
                     f"--loss softmax: {source} is of type {solver} with {classes} classes; allowed is MCSVM_CS with at "
@@ -148,7 +128,7 @@ def import_liblinear(source: Path, path: Path, *, softmax: bool = False) -> list
         raise DataError(f"{source}: is no text of LIBLINEAR's, at byte {error.start}") from error
     except OSError as error:
         raise DataError(f"{source}: cannot be read: {error.strerror}") from error
-    loss = "softmax" if softmax else _READ[solver]
+    loss = "softmax" if softmax else READ[solver]
     notes = []
     if solver in _OTHER_LOSS and not softmax:
         notes.append(f"{solver} was trained with another loss; {loss} predicts the same")
@@ -172,88 +152,3 @@ def import_liblinear(source: Path, path: Path, *, softmax: bool = False) -> list
         provenance={"imported": source.name, "solver_type": solver, "note": "l2 is not in LIBLINEAR's files"},
     )
     return notes
-
-
-class _Reader:
-    """LIBLINEAR's text, line by line, with the line's number for errors."""
-
-    def __init__(self, text: TextIO, name: str) -> None:
-        self._text, self._name, self._line = text, name, 0
-
-    def _lines(self) -> Iterator[str]:
-        for line in self._text:
-            self._line += 1
-            yield line
-
-    def wrong(self, what: str) -> DataError:
-        """Return an error at the present line."""
-        return DataError(f"{self._name}:{self._line}: {what}")
-
-    def head(self) -> dict[str, list[str]]:
-        """Return the words behind each key, up to ``w``."""
-        found: dict[str, list[str]] = {}
-        for line in self._lines():
-            key, *words = line.split() or [""]
-            if key == "w" and not words:
-                return found
-            if key not in ("solver_type", "nr_class", "label", "nr_feature", "bias", "rho") or key in found:
-                raise self.wrong(f"{line.strip()[:40]!r} where a new key or w belongs: is this a model of LIBLINEAR's?")
-            found[key] = words
-        raise self.wrong("ends before w, which begins the weights")
-
-    def weights(self, count: int) -> Vector:
-        """Return the numbers behind ``w``, of which there must be ``count``."""
-        numbers = array("d")
-        for line in self._lines():
-            try:
-                if "_" in line:
-                    raise ValueError
-                numbers.extend(map(float, line.split()))
-            except ValueError:
-                raise self.wrong(f"{line.strip()[:40]!r}: needed are numbers") from None
-            if len(numbers) > count:
-                raise self.wrong(f"more than the {count} numbers that the model has")
-        if len(numbers) < count:
-            raise self.wrong(f"ends after {len(numbers)} of {count} numbers: the file is cut off")
-        found: Vector = np.array(numbers, dtype=np.float64)
-        if not np.isfinite(found).all():
-            raise DataError(f"{self._name}: number {int(np.argmin(np.isfinite(found))) + 1} behind w is not finite")
-        return found
-
-
-def _checked(head: Mapping[str, list[str]], reader: _Reader) -> tuple[str, int, list[int], int, float]:
-    """Return solver type, classes, labels (none for regression), features and bias."""
-    (solver,) = _words(head, "solver_type", 1, reader)
-    if solver not in _READ:
-        raise reader.wrong(f"solver_type {solver}: allowed are {', '.join(_READ)}")
-    classes = _whole(_words(head, "nr_class", 1, reader)[0], "nr_class", 2, reader)
-    features = _whole(_words(head, "nr_feature", 1, reader)[0], "nr_feature", 0, reader)
-    (word,) = _words(head, "bias", 1, reader)
-    try:
-        bias = float(word)
-    except ValueError:
-        bias = float("nan")
-    if not np.isfinite(bias):
-        raise reader.wrong(f"bias {word}: needed is a finite number")
-    labels: list[int] = []
-    if _READ[solver] != "squared":
-        labels = [_whole(word, "label", -_LARGEST - 1, reader) for word in _words(head, "label", classes, reader)]
-        if len(set(labels)) < classes:
-            raise reader.wrong("label: needed are different numbers")
-    elif "label" in head or classes != 2:
-        raise reader.wrong(f"{solver} is regression: it has no label, and nr_class 2")
-    return solver, classes, labels, features, bias
-
-
-def _words(head: Mapping[str, list[str]], key: str, count: int, reader: _Reader) -> list[str]:
-    words = head.get(key, [])
-    if len(words) != count:
-        raise reader.wrong(f"{key} has {len(words)} values, needed is {count}")
-    return words
-
-
-def _whole(word: str, key: str, smallest: int, reader: _Reader) -> int:
-    digits = word.removeprefix("-")
-    if not (digits.isdecimal() and len(digits) <= 10 and smallest <= int(word) <= _LARGEST):
-        raise reader.wrong(f"{key} {word[:40]}: needed is a whole number from {smallest} to {_LARGEST}")
-    return int(word)
