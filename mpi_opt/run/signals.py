@@ -14,6 +14,17 @@ ASKING = tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGTERM", "SIGINT"
 _TOGETHER = 2.0
 """Seconds within which signals are one wish: SLURM tells the ranks, and their ``mpirun``, which tells them again."""
 
+_NOTICE = {signal.SIGUSR1} if hasattr(signal, "SIGUSR1") else set()
+
+
+def hold() -> None:
+    """Have the notice of a scheduler wait until a run can act on it, or for ever where it comes after the run's end.
+
+    Else it would kill a process that reads its data, or one that is done and about to leave.
+    """
+    if _NOTICE:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _NOTICE)
+
 
 class Signals:
     """Watches for signals while it is entered; only the main thread can, elsewhere nothing is seen.
@@ -30,6 +41,7 @@ class Signals:
     def __init__(self) -> None:
         self.came = 0
         self._before: dict[int, object] = {}
+        self._held: set[signal.Signals | int] = set()
         self._woken = -1
         self._ends: tuple[socket.socket, socket.socket] | None = None
         self._thread = threading.Thread(target=self._listen, name="signals", daemon=True)
@@ -43,10 +55,15 @@ class Signals:
             self._thread.start()
             for number in ASKING:
                 self._before[number] = signal.signal(number, self._note)
+            if _NOTICE:
+                self._held = signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOTICE) & _NOTICE
         return self
 
     def __exit__(self, *_: object) -> None:
         """Give them back to who had them."""
+        if self._held:
+            hold()
+            self._held = set()
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
         self._before.clear()

@@ -7,7 +7,9 @@ import time
 import h5py
 import numpy as np
 import pytest
-from support.slurm import SITE, in_steps, until
+from support.slurm import HERE, SITE, in_steps, until
+
+TEMPLATES = HERE.parents[1] / "slurm"
 
 
 def finals(out):
@@ -182,22 +184,16 @@ def test_what_slurm_refuses_is_said_in_its_words(cluster, job, tmp_path):
 
 @pytest.mark.parametrize("template", ["run-srun.sbatch", "run-mpirun.sbatch", "sweep.sbatch"])
 def test_the_templates_work_as_they_are(cluster, job, tmp_path, template):
-    from support.slurm import HERE
-
-    short = tmp_path / "short.toml"
+    out, short = tmp_path / "run", tmp_path / "short.toml"
     short.write_text(job.read_text().replace("1500", "100"))
-    out = tmp_path / "run"
-    file = HERE.parents[1] / "slurm" / template
-    number = cluster.call("sbatch", "--parsable", "--output", tmp_path / "%j.out", file, short, out, cwd=tmp_path)
-    number = number.strip()
-    if template == "sweep.sbatch":
-        for index in range(3):
-            cluster.wait(f"{number}_{index}")
-        statuses = cluster.status(out / "0") + cluster.status(out / "2")
-    else:
-        cluster.wait(number)
-        statuses = cluster.status(out)
-    for status in statuses:
+    tasks = ("_0", "_2") if template == "sweep.sbatch" else ("",)
+    array = ("--array=0,2",) if len(tasks) > 1 else ()
+    said = cluster.call(
+        "sbatch", "--parsable", "--output=%j.out", *array, TEMPLATES / template, short, out, cwd=tmp_path
+    )
+    for task in tasks:
+        cluster.wait(said.strip() + task)
+        (status,) = cluster.status(out / task.strip("_"))
         assert status["progress"]["state"] == "done: 100 steps"
         assert status["progress"]["nodes"] == 4
         assert status["slurm"]["state"] == "COMPLETED"

@@ -43,3 +43,36 @@ with signals.Signals():
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "still here\n")
+
+
+def child(code):
+    whole = f"import os, signal\nfrom mpi_opt.run.signals import Signals, hold\n{code}"
+    done = subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_notice_that_comes_early_waits_for_the_run():
+    code = """
+hold()
+os.kill(os.getpid(), signal.SIGUSR1)
+with Signals() as seen:
+    print(seen.came == signal.SIGUSR1)
+"""
+    assert child(code) == (0, "True\n")
+
+
+def test_a_notice_that_comes_late_does_no_harm():
+    code = """
+hold()
+with Signals() as seen:
+    pass
+os.kill(os.getpid(), signal.SIGUSR1)
+print(seen.came, "done")
+"""
+    assert child(code) == (0, "0 done\n")
+
+
+def test_who_does_not_hold_it_has_it_as_before():
+    with Signals():
+        pass
+    assert signal.SIGUSR1 not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
