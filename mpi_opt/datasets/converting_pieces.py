@@ -13,7 +13,8 @@ from mpi_opt.datasets.builtin import read_builtin
 from mpi_opt.datasets.idx import WHITE, read_images
 from mpi_opt.datasets.pieces import Piece
 from mpi_opt.datasets.rows import Rows, Seen, join_rows, no_rows
-from mpi_opt.datasets.shardfile import Contents, open_shards, recipe_of
+from mpi_opt.datasets.shardfile import Contents, recipe_of
+from mpi_opt.datasets.shardfile_open import open_shards
 from mpi_opt.datasets.shardfile_read import check_alike, pieces_of, read_slice
 from mpi_opt.datasets.source import ArrayFiles, BuiltinSet, IdxPair, ShardFiles, Source, TableFiles, TextFiles
 from mpi_opt.datasets.spec import Reading

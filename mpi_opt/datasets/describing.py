@@ -7,7 +7,8 @@ from typing import Any
 
 from mpi_opt.datasets.compressed import detect
 from mpi_opt.datasets.converting_pieces import paths_of
-from mpi_opt.datasets.shardfile import Contents, Facts, open_shards
+from mpi_opt.datasets.shardfile import Contents, Facts
+from mpi_opt.datasets.shardfile_open import open_shards
 from mpi_opt.datasets.shardfile_read import verify
 from mpi_opt.datasets.source import ArrayFiles, BuiltinSet, IdxPair, ShardFiles, Source, TableFiles
 from mpi_opt.errors import JobError

@@ -1,4 +1,4 @@
-"""The data file that any number of processes reads by row slices (``shards.h5``): what is in it, and how it is opened.
+"""The data file that any number of processes reads by row slices (``shards.h5``): what is in it.
 
 Layout (HDF5, latest format, every array contiguous): root attributes, which are the fields of ``Facts``, ``format``,
 ``format_version``, ``block`` and ``sha256`` over all of them, and the datasets
@@ -22,8 +22,6 @@ One process opens the file by HDF5 and learns where each array lies; then all re
 
 import hashlib
 import json
-import os
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -48,16 +46,6 @@ MOST_LABELS = 10_000
 """Labels are counted while there are no more than this many distinct ones."""
 
 Layout: TypeAlias = Literal["csr", "dense"]
-_Numbers: TypeAlias = npt.NDArray[Any]
-
-_ALLOWED = {
-    "indptr": ("int32", "int64"),
-    "indices": ("uint8", "uint16", "int32"),
-    "values": ("float32", "float64"),
-    "dense": ("uint8", "float32", "float64"),
-    "labels": ("float64",),
-    "weights": ("float64",),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +128,7 @@ def attributes(facts: Facts) -> dict[str, Any]:
     for field in fields(facts):
         value = getattr(facts, field.name)
         found[field.name] = value if isinstance(value, str | int | float | bool) else _text(value)
-    found["sha256"] = _hash(found)
+    found["sha256"] = hash_of(found)
     return found
 
 
@@ -169,99 +157,11 @@ def is_hdf5(path: Path) -> bool:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def open_shards(path: Path) -> Contents:
-    """Read everything but the arrays, and check it.
-
-    Raises
-    ------
-    DataError
-        Not such a file, of a later version, cut short or altered: names the file and what is wrong.
-    """
-    import h5py
-
-    try:
-        # a whole file never changes again, so there is nothing to lock
-        with h5py.File(path, "r", locking=False) as file:
-            found = _attributes(file)
-            form = found.get("format")
-            if form != FORMAT:
-                raise DataError(
-                    f"{path}: an HDF5 file of format {form!r}; allowed as data is {FORMAT!r}, as mpi-opt data convert "
-                    "writes it"
-                )
-            version = int(found["format_version"])
-            if version > VERSION:
-                raise DataError(f"{path}: data file of version {version}, this mpi_opt reads versions up to {VERSION}")
-            if found.pop("sha256", None) != _hash(found):
-                raise DataError(f"{path}: damaged or changed by hand: its attributes do not have the hash they name")
-            facts = _facts(found)
-            sets = {name: h5py.h5d.open(file.id, name.encode()) for name in file}
-            arrays = {name: (one.get_offset(), one.dtype, one.shape) for name, one in sets.items()}
-        return _contents(path, facts, int(found["block"]), arrays)
-    except DataError:
-        raise
-    except OSError as error:
-        # HDF5 puts into OSError what the system said as well as what it makes of the bytes
-        raise DataError(f"{path}: cannot be opened, perhaps it is damaged or cut short: {error}") from error
-    except Exception as error:
-        raise DataError(f"{path}: damaged: {error}") from error
-
-
-def _contents(path: Path, facts: Facts, block: int, arrays: dict[str, tuple[Any, Any, tuple[int, ...]]]) -> Contents:
-    at, dtype, (items,) = arrays.pop("checks")
-    shapes = facts.shapes()
-    if {name: shape for name, (_, _, shape) in arrays.items()} != shapes:
-        raise DataError(f"{path}: damaged: its arrays do not have the shapes that its attributes say")
-    for name, (_, kind, _) in arrays.items():
-        if kind.name not in _ALLOWED[name]:
-            raise DataError(f"{path}: damaged: {name} has the type {kind}; allowed are {', '.join(_ALLOWED[name])}")
-    sizes = {name: int(np.prod(shape)) for name, shape in shapes.items()}
-    counts = {name: blocks_of(sizes[name] * arrays[name][1].itemsize, block) for name in shapes}
-    if dtype != np.dtype("<u4") or items != sum(counts.values()) + 1:
-        raise DataError(f"{path}: damaged: {items} checksums of type {dtype}, expected {sum(counts.values()) + 1}")
-    checks = np.fromfile(path, dtype=dtype, count=items, offset=at)
-    if checks.size != items or zlib.crc32(checks[:-1].tobytes()) != checks[-1]:
-        raise DataError(f"{path}: damaged or cut short: its checksums do not fit their own")
-    places, first = {}, 0
-    for name in shapes:
-        start, kind, _ = arrays[name]
-        places[name] = Place(0 if start is None else start, kind, sizes[name], checks[first : first + counts[name]])
-        first += counts[name]
-    held = os.path.getsize(path)
-    if any(place.at + place.items * place.dtype.itemsize > held for place in places.values()):
-        raise DataError(f"{path}: cut short: it holds {held} bytes, and its arrays reach further")
-    return Contents(path, facts, block, places)
-
-
-def _facts(found: Mapping[str, Any]) -> Facts:
-    values = {field.name: found[field.name] for field in fields(Facts)}
-    counts = json.loads(values["label_counts"])
-    values["label_counts"] = None if counts is None else tuple((float(label), int(rows)) for label, rows in counts)
-    values["provenance"] = json.loads(values["provenance"])
-    values["weighted"] = bool(values["weighted"])
-    if isinstance(values["constant"], str):
-        values["constant"] = json.loads(values["constant"])
-    return Facts(**values)
-
-
-def _attributes(file: Any) -> dict[str, Any]:
-    """Return the root attributes as Python's own types; opened by number, which takes a third of the time."""
-    import h5py
-
-    found: dict[str, Any] = {}
-    for number in range(h5py.h5a.get_num_attrs(file.id)):
-        attribute = h5py.h5a.open(file.id, index=number)
-        value = np.empty(attribute.shape, dtype=attribute.dtype)
-        attribute.read(value)
-        plain = value.tolist()
-        found[attribute.name.decode()] = plain.decode() if isinstance(plain, bytes) else plain
-    return found
-
-
 def _text(value: Any) -> str:
     return json.dumps(dict(value) if isinstance(value, Mapping) else value, sort_keys=True)
 
 
-def _hash(found: Mapping[str, Any]) -> str:
+def hash_of(found: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a file's attributes, their own hash left out."""
     plain = {name: value for name, value in found.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mpi_opt.datasets.rows import no_rows
-from mpi_opt.datasets.shardfile import Contents, Facts, open_shards, recipe_of
+from mpi_opt.datasets.shardfile import Contents, Facts, recipe_of
+from mpi_opt.datasets.shardfile_open import open_shards
 from mpi_opt.datasets.shardfile_read import Slice, check_alike, read_slice
 from mpi_opt.errors import DataError
 from mpi_opt.network.collectives import Collectives

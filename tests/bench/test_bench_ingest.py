@@ -12,7 +12,7 @@ import pytest
 from support.shardfiles import converted
 
 from mpi_opt.datasets.reading import hold
-from mpi_opt.datasets.shardfile import open_shards
+from mpi_opt.datasets.shardfile_open import open_shards
 from mpi_opt.datasets.shardfile_read import read_slice
 from mpi_opt.datasets.source import resolve
 from mpi_opt.datasets.spec import Reading

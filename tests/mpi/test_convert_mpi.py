@@ -8,7 +8,7 @@ import pytest
 from support.commands import finals
 from support.shardfiles import write_text
 
-from mpi_opt.datasets.shardfile import open_shards
+from mpi_opt.datasets.shardfile_open import open_shards
 
 JOB = """
 name = "small"

@@ -10,7 +10,7 @@ import scipy.sparse
 from support.shardfiles import assert_same, held, joined, write_text
 
 from mpi_opt import cli, launch
-from mpi_opt.datasets.shardfile import open_shards
+from mpi_opt.datasets.shardfile_open import open_shards
 from mpi_opt.datasets.spec import Reading
 
 

@@ -15,7 +15,7 @@ from support.threads import on_threads
 
 from mpi_opt.datasets import shardfile, shardfile_blocks, shardfile_collect, shardfile_spool, shardfile_write
 from mpi_opt.datasets.load import DataSpec, load
-from mpi_opt.datasets.shardfile import open_shards
+from mpi_opt.datasets.shardfile_open import open_shards
 from mpi_opt.datasets.shardfile_read import pieces_of, read_slice, verify
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.errors import DataError

@@ -14,7 +14,7 @@ import pytest
 from support.shardfiles import assert_same, converted, held, joined, write_text
 
 from mpi_opt.datasets import shardfile, shardfile_spool, shardfile_write
-from mpi_opt.datasets.shardfile import open_shards
+from mpi_opt.datasets.shardfile_open import open_shards
 from mpi_opt.datasets.shardfile_read import read_slice, verify
 from mpi_opt.errors import DataError, JobError
 
