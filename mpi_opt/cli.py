@@ -19,6 +19,7 @@ from mpi_opt import __version__, launch
 from mpi_opt.commands import compare, data, evaluate, jobs, metrics, model, predict, status, submit, watch
 from mpi_opt.commands.arguments import Handler, Parser
 from mpi_opt.errors import MpiOptError, RankFailedError
+from mpi_opt.run.signals import hold
 
 EXIT_INTERRUPTED = 130
 _PATIENCE = 1.0
@@ -33,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv : sequence of str, optional
         The arguments after the command's name; by default the process's own.
     """
+    if argv is None:
+        hold()  # in a process of its own: what waits there is nobody else's
     return launch.leave(_run(list(sys.argv[1:] if argv is None else argv)))
 
 
