@@ -78,7 +78,7 @@ def compare(request: Request) -> Comparison:
     answer = Comparison(
         question=question, records=tuple(found), heading=_heading(question, how), notes=tuple(dict.fromkeys(notes))
     )
-    return grouped(answer, courses, same_but_seed) if request.group_seeds else answer
+    return grouped(answer, courses, baseline, same_but_seed) if request.group_seeds else answer
 
 
 def _read(path: Path, label: str | None = None) -> Course:

@@ -82,9 +82,9 @@ COLUMNS: tuple[Column, ...] = (
     Column("last_round", "round", "Rounds at the last evaluation"),
     Column("last_sent_bytes", "byte", "Payload and headers by then"),
     Column("last_seconds", "s", "Run clock by then"),
-    Column("rounds_ratio", "1", "Rounds of the baseline through this run's"),
-    Column("bytes_ratio", "1", "sent_bytes likewise"),
-    Column("seconds_ratio", "1", "seconds likewise"),
+    Column("rounds_ratio", "1", "Rounds of the baseline through this run's; of groups, of medians", False),
+    Column("bytes_ratio", "1", "sent_bytes likewise", False),
+    Column("seconds_ratio", "1", "seconds likewise", False),
     Column(
         "ratio_is_bound",
         "",

@@ -71,7 +71,7 @@ def records(courses: Sequence[Course], question: Question, baseline: Course) -> 
         A run has nothing of the measure (no test set).
     """
     base = _record(baseline, question)
-    return [_with_ratios(_record(course, question), base) for course in courses]
+    return [with_ratios(_record(course, question), base) for course in courses]
 
 
 def _record(course: Course, question: Question) -> Record:
@@ -185,17 +185,18 @@ def compressor(job: Job) -> str | None:
     return " ".join([table.pop("name"), *(f"{key}={value}" for key, value in table.items() if key != "value_bits")])
 
 
-def _with_ratios(record: Record, base: Record) -> Record:
-    """Return the record with what the baseline spent through what it spent itself."""
-    if record["reached"] == 0:
-        return record
-    bound = base["reached"] == 0
-    ratios: dict[str, Value] = {"ratio_is_bound": bound}
+def with_ratios(record: Record, base: Record) -> Record:
+    """Return the record with what the baseline spent through what it spent itself.
+
+    A baseline that did not meet the target has spent at least all it did: then the ratio is a bound.
+    """
+    bound = base["round"] is None
+    ratios: dict[str, Value] = {}
     for name, column in _RATIOS.items():
         ours, theirs = record[column], base[f"last_{column}" if bound else column]
         if isinstance(ours, int | float) and isinstance(theirs, int | float) and ours > 0:
             ratios[name] = theirs / ours
-    return {**record, **ratios}
+    return {**record, **ratios, "ratio_is_bound": bound and bool(ratios)}
 
 
 def choose_baseline(courses: Sequence[Course], name: str | None) -> Course:

@@ -6,12 +6,15 @@ from dataclasses import replace
 from statistics import median
 
 from mpi_opt.report.columns import SPREAD, Record, Value
-from mpi_opt.report.comparison import Comparison, number
+from mpi_opt.report.comparison import Comparison, number, with_ratios
 from mpi_opt.report.course import Course
 
 
 def grouped(
-    comparison: Comparison, courses: Sequence[Course], same: Callable[[Course, Course, bool], bool]
+    comparison: Comparison,
+    courses: Sequence[Course],
+    baseline: Course,
+    same: Callable[[Course, Course, bool], bool],
 ) -> Comparison:
     """Return the comparison with runs that only differ by seed as one record: median, least and most.
 
@@ -22,6 +25,8 @@ def grouped(
     comparison : Comparison
         With one record for each of ``courses``.
     courses : sequence of Course
+    baseline : Course
+        One of them: ratios are against the medians of its group.
     same : callable
         Whether two runs are of one job; the last argument allows other consensus rates, which "auto" finds anew for
         every seed.
@@ -45,28 +50,40 @@ def grouped(
         if len(rates) > 1 and not math.isnan(rates[0]):
             shown = ", ".join(f"{rate:g}" for rate in rates)
             notes.append(f"the group of {courses[group[0]].label} has consensus rates {shown}, as found for each seed")
-    made = tuple(_group([comparison.records[index] for index in group]) for group in groups)
-    return replace(comparison, records=made, notes=tuple(notes))
+    made = [_group([comparison.records[index] for index in group]) for group in groups]
+    base = next(record for record, group in zip(made, groups, strict=True) if courses.index(baseline) in group)
+    return replace(comparison, records=tuple(with_ratios(each, base) for each in made), notes=tuple(notes))
 
 
 def _group(members: Sequence[Record]) -> Record:
     first = members[0]
     record: dict[str, Value] = {**first, "runs": len(members), "seed": " ".join(str(each["seed"]) for each in members)}
-    states = list(dict.fromkeys(str(each["state"]) for each in members))
-    record["state"] = ", ".join(states)
+    record["state"] = ", ".join(dict.fromkeys(str(each["state"]) for each in members))
     if first["reached"] is not None:
         record["reached"] = sum(each["reached"] == 1 for each in members)
-    record["ratio_is_bound"] = any(bool(each["ratio_is_bound"]) for each in members)
     for name in SPREAD:
-        middle, least, most = _spread([each[name] for each in members])
+        middle, least, most = _spread([_amount(each, name) for each in members])
         record |= {name: middle, f"{name}_min": least, f"{name}_max": most}
     return record
 
 
-def _spread(values: Sequence[Value]) -> tuple[Value, Value, Value]:
-    """Return median, least and most; ``None`` among them stands for infinitely much, and is ``None`` again."""
-    numbers = [float(value) if isinstance(value, int | float) else math.inf for value in values]
-    if all(isinstance(value, int) for value in values) and len(set(values)) == 1:
-        return values[0], values[0], values[0]
-    middle = median(numbers)
-    return number(middle), number(min(numbers)), number(max(numbers))
+def _amount(record: Record, name: str) -> float | None:
+    """Return a number of a run; infinitely much where it did not get there, ``None`` where there is none to be had."""
+    value = record[name]
+    if isinstance(value, int | float):
+        return value
+    if name.startswith(("value_", "consensus_")):
+        return None  # of those that got there
+    never = record["reached"] == 0 or (record["target"] is not None and "_to_" in name)
+    return math.inf if never else None
+
+
+def _spread(values: Sequence[float | None]) -> tuple[Value, Value, Value]:
+    """Return median, least and most of what there is; ``None`` for infinitely much."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None, None, None
+    if len(set(known)) == 1:
+        only = known[0] if isinstance(known[0], int) else number(known[0])
+        return only, only, only
+    return number(median(known)), number(min(known)), number(max(known))

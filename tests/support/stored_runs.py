@@ -58,7 +58,7 @@ def store(
     status="done: 60 steps",
     library="Some MPI 1.0",
     lengths=None,
-    joined=True,
+    joined=False,
     attributes=None,
 ):
     """Write a run, and return its folder.
@@ -99,7 +99,7 @@ def store(
             **(attributes or {}),
         }
         path = folder / "metrics" / f"rank_{node:05d}.h5"
-        with Recorder(path, attributes=given, dim=2, flush_seconds=0.0) as recorder:
+        with Recorder(path, attributes=given, dim=2) as recorder:
             for row in range(lengths[node]):
                 recorder.row(
                     _row(node, row, objectives, nodes, spread, every, a_round, payload, fired, errors, gradient)
@@ -116,7 +116,7 @@ def store(
         if status == schema.RUNNING:
             path.with_suffix(".killed").replace(path)
     (folder / "job.toml").write_text(job)
-    if joined and status != schema.RUNNING:
+    if joined:
         join(folder)
     return folder
 
