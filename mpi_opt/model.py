@@ -191,11 +191,14 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         The file is missing, no model, of a later version, or damaged: names the file and what is wrong.
     """
     path = Path(path)
-    if path.is_dir():
-        inside = path / "model.h5"
-        raise DataError(f"{path}: is a folder; name the model file" + (f", {inside}" if inside.is_file() else ""))
-    if not path.is_file():
-        raise DataError(f"{path}: no such file")
+    try:
+        if path.is_dir():
+            inside = path / "model.h5"
+            raise DataError(f"{path}: is a folder; name the model file" + (f", {inside}" if inside.is_file() else ""))
+        if not path.is_file():
+            raise DataError(f"{path}: no such file")
+    except OSError as error:  # a name that is too long, a folder that must not be looked into
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
     has_seal = check_seal(path)
     if not has_seal and not sound_heaps(path):
         raise DataError(f"{path}: damaged: a heap of texts in it does not end where it says")

@@ -13,6 +13,7 @@ from typing import BinaryIO, Literal, TypeAlias
 import numpy as np
 
 from mpi_opt.errors import JobError
+from mpi_opt.metrics.files import target
 from mpi_opt.model import Model
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.predicting import Scored
@@ -122,14 +123,14 @@ def _output(out: Path | None, collectives: Collectives) -> Iterator[BinaryIO | N
             error = JobError(f"cannot write predictions: {failed.strerror}")
         collectives.check(error)
         return
-    fresh = out.with_name(f".{out.name}.{os.getpid()}.new")
+    fresh = place = out
     sink, error = None, None
     try:
         if collectives.rank == 0:
             try:
+                place = target(out)
+                fresh = place.with_name(f".{place.name}.{os.getpid()}.new")
                 sink = fresh.open("wb")
-                if out.is_dir():
-                    error = JobError(f"cannot write {out}: is a folder; name a file")
             except OSError as failed:
                 error = JobError(f"cannot write {out}: {failed.strerror}")
         collectives.check(error)
@@ -137,7 +138,7 @@ def _output(out: Path | None, collectives: Collectives) -> Iterator[BinaryIO | N
         if sink is not None:
             try:
                 sink.close()
-                os.replace(fresh, out)
+                os.replace(fresh, place)
             except OSError as failed:
                 error = JobError(f"cannot write {out}: {failed.strerror}")
         collectives.check(error)

@@ -67,10 +67,13 @@ def _generate(options: argparse.Namespace, _command: Sequence[str]) -> int:
     if not 0 <= given.get("seed", 0) < 2**63:
         raise JobError(f"--seed {given['seed']}: allowed: an integer from 0 to 2^63 - 1")
     out = Path(options.kind) if options.out is None else options.out
-    if not options.overwrite and out.exists():
-        raise JobError(f"--out {out}: is there already; give another name, or --overwrite to replace it")
-    if not out.absolute().parent.is_dir():
-        raise JobError(f"--out {out}: the folder {out.parent} does not exist")
+    try:
+        if not options.overwrite and out.exists():
+            raise JobError(f"--out {out}: is there already; give another name, or --overwrite to replace it")
+        if not out.absolute().parent.is_dir():
+            raise JobError(f"--out {out}: the folder {out.parent} does not exist")
+    except OSError as error:
+        raise JobError(f"--out {out}: cannot be written: {error.strerror}") from error
     _write(_RECIPES[options.kind](given), out)
     return EXIT_DONE
 

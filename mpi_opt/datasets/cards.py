@@ -210,12 +210,13 @@ def load_card(word: str) -> Card:
         The card cannot be read or is wrong.
     """
     if "/" in word or word.endswith(".md"):
-        path = Path(word).expanduser()
         try:
+            path = Path(word).expanduser()
             return parse_card(path.read_text(encoding="utf-8"), word)
         except FileNotFoundError:
             raise JobError(f"card {word!r}: there is no such file") from None
-        except (OSError, UnicodeDecodeError) as error:
+        # a user without a home folder is a RuntimeError
+        except (OSError, UnicodeDecodeError, RuntimeError) as error:
             raise DataError(f"{word}: cannot be read: {error}") from error
     known = shipped_cards()
     if word not in known:

@@ -160,7 +160,9 @@ class Collector:
         base = 0 if dense else int(self._smallest != 0) if index_base is None else index_base
         found = self._width if dense else max(least, self._largest + 1 - base)
         features = found if wanted is None else wanted
-        if features < found or (self._dense is not None and features != found) or features == 0:
+        if not features:
+            raise DataError(f"{self._name}: no row has any feature; say how many there are with --features")
+        if features < found or (self._dense is not None and features != found):
             raise DataError(
                 f"{self._name}: has {found} features, but {features} are wanted; allowed are "
                 f"{found if self._dense is not None else f'at least {max(1, found)}'} (--features)"

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from mpi_opt.datasets.shardfile import BLOCK, SIGNATURE, Facts, attributes, blocks_of
 from mpi_opt.errors import JobError
-from mpi_opt.metrics.files import sync_folder
+from mpi_opt.metrics.files import sync_folder, target
 
 
 @contextmanager
@@ -52,8 +52,9 @@ def write_shards(
     """
     types = {name: dtype.newbyteorder("<") for name, (dtype, _) in arrays.items()}
     sketch, places = _lay_out(facts, types)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     with writing(path):
+        place = target(path)
+        fresh = place.with_name(f".{place.name}.{os.getpid()}.new")
         try:
             with fresh.open("wb", buffering=0) as file:
                 # all room at once: a full disk shows before hours of writing
@@ -71,10 +72,10 @@ def write_shards(
                 # without these bytes it is no HDF5 file: they say that all the others are there
                 _put(file, 0, sketch.superblock)
                 os.fsync(file.fileno())
-            os.replace(fresh, path)
+            os.replace(fresh, place)
         finally:
             fresh.unlink(missing_ok=True)
-        sync_folder(path.parent)
+        sync_folder(place.parent)
     return sketch.size
 
 

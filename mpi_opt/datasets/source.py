@@ -96,7 +96,7 @@ def search_paths(job_dir: Path | None = None) -> tuple[Path, ...]:
     named = os.environ.get("MPI_OPT_DATASETS", "")
     folders = [
         Path.cwd() if job_dir is None else Path(job_dir),
-        *(Path(part).expanduser() for part in named.split(os.pathsep) if part),
+        *(_path(part) for part in named.split(os.pathsep) if part),
         Path("data/raw"),
         Path("../shared/datasets"),
     ]
@@ -109,11 +109,11 @@ def resolve(words: str | Sequence[str], search: Sequence[Path]) -> Source:
     Parameters
     ----------
     words : str or sequence of str
-        A file, glob (matches in the order of their names), bare name (``a9a`` also finds ``a9a.bz2``, ``a9a/a9a.xz``;
-        ``a9a.t`` also ``a9a/a9a.t.gz``; ``mnist`` and ``mnist.t`` the IDX pairs in ``mnist/``), ``builtin:NAME``, or a
-        list of files and globs. Files called ``.csv`` or ``.tsv`` (``.gz``, ``.bz2``, ``.xz``) are tables. One ``.npy``
-        or ``.npz`` file may be followed by a ``.npy`` file of labels and one of weights. HDF5 files are what
-        ``mpi-opt data convert`` writes.
+        A file, glob (matches in the order of their names; a file that is called so comes first), bare name (``a9a``
+        also finds ``a9a.bz2``, ``a9a/a9a.xz``; ``a9a.t`` also ``a9a/a9a.t.gz``; ``mnist`` and ``mnist.t`` the IDX
+        pairs in ``mnist/``), ``builtin:NAME``, or a list of files and globs. Files called ``.csv`` or ``.tsv``
+        (``.gz``, ``.bz2``, ``.xz``) are tables. One ``.npy`` or ``.npz`` file may be followed by a ``.npy`` file of
+        labels and one of weights. HDF5 files are what ``mpi-opt data convert`` writes.
     search : sequence of Path
         Folders for relative words, as ``search_paths`` returns them.
 
@@ -167,10 +167,18 @@ def _arrays(name: str, paths: list[Path]) -> ArrayFiles:
     return ArrayFiles(name, paths[0], labels, weights, starts_as_array(paths[0]))
 
 
+def _path(word: str) -> Path:
+    """Return the path that a word means, ``~`` and ``~NAME`` being home folders."""
+    try:
+        return Path(word).expanduser()
+    except RuntimeError as error:
+        raise DataError(f"{word!r}: whose home folder is {Path(word).parts[0]}? Allowed are users there are") from error
+
+
 def _find(word: str, search: Sequence[Path]) -> list[Path]:
     """Return the files of one word: of the first folder that has any."""
     looked: list[str] = []
-    path = Path(word).expanduser()
+    path = _path(word)
     folders = [Path("/")] if path.is_absolute() else search
     for folder in folders:
         try:
@@ -189,7 +197,7 @@ def _find(word: str, search: Sequence[Path]) -> list[Path]:
 
 def _look(word: str, full: Path) -> tuple[list[Path], list[Path]]:
     """Return the places that ``word`` means below one folder, and the files there."""
-    if any(mark in word for mark in "*?["):
+    if any(mark in word for mark in "*?[") and not full.is_file():
         relative = full.relative_to(full.anchor)
         return [full], sorted(match for match in Path(full.anchor).glob(str(relative)) if match.is_file())
     candidates = _candidates(full)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mpi_opt.datasets.synthetic import Block
 from mpi_opt.errors import JobError
+from mpi_opt.metrics.files import target
 from mpi_opt.types import Features, Indices, Vector
 
 _AT_ONCE = 1 << 17
@@ -47,8 +48,9 @@ def write_text(path: Path, line: str, blocks: Iterable[Block]) -> Iterator[Block
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a file that takes the place of ``path`` once it is whole, and is gone if it does not become so."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
+        place = target(path)
+        fresh = place.with_name(f".{place.name}.{os.getpid()}.new")
         try:
             with fresh.open("wb") as file:
                 if path.suffix == ".gz":
@@ -59,7 +61,7 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
                     yield file
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(fresh, path)
+            os.replace(fresh, place)
         finally:
             fresh.unlink(missing_ok=True)
     except OSError as error:

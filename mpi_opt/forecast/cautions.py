@@ -75,7 +75,8 @@ def _classes(built: Built, held: Holdings) -> list[str]:
     if held.counts[many] < _UNEQUAL * held.counts[few]:
         return []
     rows = sum(held.counts.values())
-    told = f"{held.counts[few] / rows:.2%} of the rows have the label {number_text(few)}, {held.counts[many] / rows:.2%} {number_text(many)}"
+    shares = [f"{held.counts[label] / rows:.2%}" for label in (few, many)]
+    told = f"{shares[0]} of the rows have the label {number_text(few)}, {shares[1]} {number_text(many)}"
     said = []
     if job.problem.class_weight is None:
         said.append(f'{told}: problem.class_weight = "balanced" gives all classes the same weight')

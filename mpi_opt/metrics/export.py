@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from mpi_opt.errors import JobError
 from mpi_opt.metrics import schema
+from mpi_opt.metrics.files import target
 from mpi_opt.metrics.tables import FORMAT, Part, Table
 
 
@@ -130,11 +131,12 @@ def _json_value(value: Any) -> Any:
 @contextmanager
 def _replaced(path: Path) -> Iterator[Path]:
     """Hand out a name to write to, and rename it to ``path`` behind that."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
+        place = target(path)
+        fresh = place.with_name(f".{place.name}.{os.getpid()}.new")
         try:
             yield fresh
-            os.replace(fresh, path)
+            os.replace(fresh, place)
         finally:
             fresh.unlink(missing_ok=True)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,27 @@ def image(fill: Callable[[Any], None]) -> bytes:
         return data
 
 
+def target(path: Path) -> Path:
+    """Return the place that a file called ``path`` takes, symbolic links followed.
+
+    Raises
+    ------
+    OSError
+        Something stands there that is no file: a folder, or a device or pipe (``/dev/stdout``), which a new file would
+        take the place of for all that use it; or the place cannot be looked at.
+    """
+    path = Path(os.path.realpath(path)) if path.is_symlink() else path
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return path
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "is a folder; name a file")
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "is no file but a device, pipe or socket; name a file")
+    return path
+
+
 def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write ``data`` to ``path``: it takes the place of what was there at once, never half written.
 
@@ -44,21 +66,22 @@ def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
     JobError
         The file cannot be written: names it, the reason and what is needed. What was there is still there.
     """
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
+        place = target(path)
+        fresh = place.with_name(f".{place.name}.{os.getpid()}.new")
         try:
             fresh.write_bytes(data)
             if durable:
                 _to_disk(fresh)
-            os.replace(fresh, path)
+            os.replace(fresh, place)
             if durable:
-                sync_folder(path.parent)
+                sync_folder(place.parent)
         finally:
             fresh.unlink(missing_ok=True)
     except OSError as error:
         raise JobError(
-            f"cannot write {path}: {error}. Needed is a folder that exists, may be written to and has "
-            f"{len(data)} bytes of room"
+            f"cannot write {path}: {error.strerror or error}. Needed is a folder that exists, may be written to and "
+            f"has {len(data)} bytes of room"
         ) from error
 
 
