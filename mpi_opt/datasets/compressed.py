@@ -17,6 +17,7 @@ _UNREADABLE = {
     b"PK\x03\x04": "a zip archive",
     b"\x28\xb5\x2f\xfd": "a Zstandard file",
     _ARRAY: "a NumPy file",
+    b"mpi_opt sealed HDF5": "a model file of mpi_opt",
 }
 
 
@@ -30,7 +31,7 @@ def detect(path: Path) -> str | None:
     """
     try:
         with path.open("rb") as file:
-            head = file.read(8)
+            head = file.read(32)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
     for magic, what in _UNREADABLE.items():

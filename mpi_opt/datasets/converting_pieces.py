@@ -19,6 +19,7 @@ from mpi_opt.datasets.shardfile_read import check_alike, pieces_of, read_slice
 from mpi_opt.datasets.source import ArrayFiles, BuiltinSet, IdxPair, ShardFiles, Source, TableFiles, TextFiles
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.datasets.synthetic_mark import named
+from mpi_opt.datasets.tablelayout import Layout, look
 from mpi_opt.datasets.tables import csv_pieces
 from mpi_opt.datasets.textfiles import Text, parse_text, read_share, texts
 from mpi_opt.errors import DataError
@@ -136,6 +137,7 @@ def _shares(source: TextFiles | TableFiles, reading: Reading, collectives: Colle
     """Yield what this process parses of plain files, one share of many a round; as many rounds on all processes."""
     parts = max(1, -(-sum(source.sizes) // TEXT))
     smallest = 0 if reading.index_base is None else reading.index_base
+    layouts: list[Layout] = []
     for begin in range(0, parts, collectives.size):
         part = begin + collectives.rank
 
@@ -143,7 +145,9 @@ def _shares(source: TextFiles | TableFiles, reading: Reading, collectives: Colle
             if part >= parts:
                 return _NOTHING
             if isinstance(source, TableFiles):
-                return _joined(list(csv_pieces(source, reading, part, parts)))
+                if not layouts:  # looking goes through all files, and there may be many parts
+                    layouts.append(look(source, reading))
+                return _joined(list(csv_pieces(source, reading, part, parts, layouts[0])))
             rows = read_share(source, part, parts, smallest, reading.nan)
             return Piece(rows, rows.labels, None)
 

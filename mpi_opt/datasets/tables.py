@@ -31,7 +31,9 @@ CHUNK = 1 << 18
 _SHOWN = 12
 
 
-def csv_pieces(source: TableFiles, reading: Reading, part: int, parts: int) -> Iterator[Piece]:
+def csv_pieces(
+    source: TableFiles, reading: Reading, part: int, parts: int, layout: Layout | None = None
+) -> Iterator[Piece]:
     """Read one of ``parts`` shares of a table, a piece of about ``CHUNK`` bytes of text at a time.
 
     The files are taken as one long byte space, and a line belongs to the share that its first byte falls in: the
@@ -44,6 +46,8 @@ def csv_pieces(source: TableFiles, reading: Reading, part: int, parts: int) -> I
         Its ``label``, ``weight``, ``labels`` and ``nan``.
     part, parts : int
         Which share, counted from 0, of how many.
+    layout : Layout, optional
+        What ``look`` found out about these files, where that is known already.
 
     Yields
     ------
@@ -55,7 +59,7 @@ def csv_pieces(source: TableFiles, reading: Reading, part: int, parts: int) -> I
     DataError
         ``file:line:column: ...`` with the line's true number and the character in it, or a file cannot be read.
     """
-    layout = look(source, reading)
+    layout = look(source, reading) if layout is None else layout
     ranges: list[tuple[int, int, int | None]] = [*share_ranges(source.sizes, part, parts)]
     if not source.ranges:
         ranges = [] if part else [(number, 0, None) for number in range(len(source.paths))]

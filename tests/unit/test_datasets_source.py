@@ -14,6 +14,7 @@ from mpi_opt.datasets.compressed import detect, open_stream
 from mpi_opt.datasets.idx import read_idx, read_images
 from mpi_opt.datasets.source import BuiltinSet, IdxPair, TextFiles, resolve, search_paths
 from mpi_opt.errors import DataError
+from mpi_opt.metrics.seal import sealed
 
 PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, "": bytes}
 
@@ -121,6 +122,7 @@ def test_missing_names_every_place(tmp_path):
     [
         (b"PK\x03\x04abcd", "zip"),
         (b"\x28\xb5\x2f\xfdabcd", "Zstandard"),
+        (sealed(b"HDF5"), "a model file"),
     ],
 )
 def test_other_kinds_of_files_are_refused(tmp_path, content, what):
