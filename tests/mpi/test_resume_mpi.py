@@ -8,15 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import interrupted
-from support.commands import settings
-from support.resumable import CASES, NEWTON, same_runs, write_case
+from support.resumable import CASES, NEWTON, QUIET, same_runs, simulated, write_case
 
 from mpi_opt.cli import main
 from mpi_opt.metrics.rank_file import read_rank
 from mpi_opt.model import load_model
 
 N = 3
-QUIET = ("--progress", "none")
 SCRIPT = Path(interrupted.__file__)
 
 
@@ -29,11 +27,6 @@ def several(mpirun, folder, orders, n=N, timeout=200):
     assert codes == [codes[0]] * n, str(result)
     said = ["".join(texts) for texts in zip(*(part[0::2] for part in parts), strict=True)]
     return codes[0], said
-
-
-def simulated(job, out, *words, n=N):
-    assert main(["simulate", str(job), "--nodes", str(n), "--out", str(out), *QUIET, *settings(*words)]) == 0
-    return out
 
 
 def test_every_method_interrupted_ends_as_if_it_was_not(mpirun, tmp_path):
@@ -59,7 +52,7 @@ def test_every_method_interrupted_ends_as_if_it_was_not(mpirun, tmp_path):
     assert codes.count(75) >= len(third) - 2, said
     assert codes[len(second) :] == [0] * len(third), said
     for name in CASES:
-        whole = simulated(tmp_path / f"{name}.toml", tmp_path / f"{name}-whole", "checkpoint.every=")
+        whole = simulated(tmp_path / f"{name}.toml", tmp_path / f"{name}-whole", N, "checkpoint.every=")
         same_runs(whole, tmp_path / name, N, besides=("control_bytes",))
 
 
@@ -67,7 +60,7 @@ def test_every_method_interrupted_ends_as_if_it_was_not(mpirun, tmp_path):
 def test_simulated_runs_are_resumed_in_one_process(name, tmp_path):
     sizes = CASES[name][0]
     job = write_case(tmp_path, name)
-    whole = simulated(job, tmp_path / "whole", "checkpoint.every=")
+    whole = simulated(job, tmp_path / "whole", N, "checkpoint.every=")
     command = ["simulate", str(job), "--nodes", str(N), "--out", str(tmp_path / "cut"), *QUIET]
     with interrupted.asking(2 if sizes is NEWTON else 8, 10):
         assert main(command) == 75
@@ -101,7 +94,9 @@ def test_what_cannot_be_resumed_is_refused_with_the_way_out(mpirun, tmp_path):
     assert codes == [0, 0, 2, 75, 2, 2, 2], said
     assert re.search(r"done: the run has ended, there is nothing to resume$", said[1], re.M), said[1]
     assert re.search(r"holds no run: job\.toml: No such file or directory; allowed: a folder that a run", said[2])
-    assert "algorithm.batch=5: would make it another run; allowed on resuming: stop.*, metrics.*, checkpoint.*" in said[4]
+    assert (
+        "algorithm.batch=5: would make it another run; allowed on resuming: stop.*, metrics.*, checkpoint.*" in said[4]
+    )
     assert re.search(r"already holds an unfinished run \(.*checkpoints.*\): give another --out", said[5])
     assert "cannot write to the result folder /proc/mpi_opt/out: " in said[6]
     before = contents(out)
@@ -115,7 +110,9 @@ def test_what_cannot_be_resumed_is_refused_with_the_way_out(mpirun, tmp_path):
         n=2,
     )
     assert codes == [4, 0], said
-    assert re.search(r"ran on 3 ranks, this is 2: mpiexec -n 3 mpi-opt resume \S*cut, or .*--allow-repartition", said[0])
+    assert re.search(
+        r"ran on 3 ranks, this is 2: mpiexec -n 3 mpi-opt resume \S*cut, or .*--allow-repartition", said[0]
+    )
     assert contents(out) == before
     log = (tmp_path / "cut-on-2" / "log.txt").read_text()
     assert "begun anew on 2 nodes instead of 3, at step 20: every node at the mean of the old nodes' models" in log
@@ -131,7 +128,7 @@ def test_what_cannot_be_resumed_is_refused_with_the_way_out(mpirun, tmp_path):
 
 def test_damaged_checkpoints_are_passed_over_and_named(mpirun, tmp_path):
     job, out = write_case(tmp_path, "sparq-sgd"), tmp_path / "cut"
-    whole = simulated(job, tmp_path / "whole", "checkpoint.every=")
+    whole = simulated(job, tmp_path / "whole", N, "checkpoint.every=")
     codes, said = several(
         mpirun, tmp_path, [{"argv": ["run", str(job), "--out", str(out), *QUIET], "at": 21, "ranks": [2]}]
     )
@@ -153,7 +150,9 @@ def test_damaged_checkpoints_are_passed_over_and_named(mpirun, tmp_path):
         assert re.search(rf"checkpoint step_000000000030 is passed over: \S*node_0000{node}\.h5: ", log), log
         assert "resumed from the checkpoint at step 24" in log
         same_runs(whole, tmp_path / name, N, besides=("control_bytes",))
-    assert re.search(r"no checkpoint is whole: .*0030 .*manifest\.json: damaged.*0024 .*node_00000\.h5: missing", said[2])
+    assert re.search(
+        r"no checkpoint is whole: .*0030 .*manifest\.json: damaged.*0024 .*node_00000\.h5: missing", said[2]
+    )
     assert "no checkpoint was written yet: the run begins again" in (tmp_path / "none" / "log.txt").read_text()
     same_runs(whole, tmp_path / "none", N, besides=("control_bytes",))
 

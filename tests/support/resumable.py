@@ -1,8 +1,10 @@
 """Short jobs of every method, for tests of interrupted runs, and what must be the same at their ends."""
 
 import numpy as np
+from support.commands import settings
 from support.jobs import write_libsvm
 
+from mpi_opt.cli import main
 from mpi_opt.metrics.joined import read_joined
 from mpi_opt.metrics.rank_file import read_rank
 from mpi_opt.model import load_model
@@ -26,6 +28,7 @@ every = {kept}
 [network]
 reductions = "ordered"
 """
+QUIET = ("--progress", "none")
 SGD = {"steps": 33, "every": 10, "kept": 12}
 NEWTON = {"steps": 7, "every": 2, "kept": 4}
 
@@ -72,6 +75,12 @@ def write_case(folder, name, **sizes):
     job = folder / f"{name}.toml"
     job.write_text(text)
     return job
+
+
+def simulated(job, out, n, *words):
+    """Run a job in lockstep, in this process; return the folder."""
+    assert main(["simulate", str(job), "--nodes", str(n), "--out", str(out), *QUIET, *settings(*words)]) == 0
+    return out
 
 
 def rows_of(path):

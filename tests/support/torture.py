@@ -1,8 +1,8 @@
 """Runs that are killed at random times, once and again, until they reach their end; and what survived.
 
-A life is one run: it is begun, hit, resumed, hit, ... until nothing hit it in time and it ends. After every hit all ranks
-must be gone soon, every metrics row that was committed must still be there and be the one of a run that nothing happened
-to, and every checkpoint that had its name must be whole. The end must be that other run's, to the last bit.
+A life is one run: it is begun, hit, resumed, hit, ... until nothing hit it in time and it ends. After every hit all
+ranks must be gone soon, every metrics row that was committed must still be there and be the one of a run that nothing
+happened to, and every checkpoint that had its name must be whole. The end must be that other run's, to the last bit.
 """
 
 import os
