@@ -5,15 +5,17 @@ With ``what`` = "probability", and "score" of several classes, a first line ``la
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
 import numpy as np
 
-from mpi_opt.errors import JobError
-from mpi_opt.metrics.files import target
+from mpi_opt.datasets.converting_pieces import paths_of
+from mpi_opt.datasets.source import resolve
+from mpi_opt.errors import DataError, JobError
+from mpi_opt.metrics.files import check_apart, target
 from mpi_opt.model import Model
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.predicting import Scored
@@ -69,6 +71,23 @@ def check_what(model: Model, what: What) -> None:
     """
     if what == "probability":
         probabilities(model, np.zeros(0) if model.columns == 1 else np.zeros((model.columns, 0)))
+
+
+def check_place(out: Path, model: Path, words: Sequence[str], search: Sequence[Path], collectives: Collectives) -> None:
+    """Refuse to write predictions over the model or the data; called by all processes together, before reading.
+
+    Raises
+    ------
+    JobError
+        On every process: ``out`` is one of the files that are read.
+    """
+    error = None
+    if collectives.rank == 0:
+        try:
+            check_apart(out, (model, *paths_of(resolve(list(words), search))))
+        except (DataError, JobError) as caught:
+            error = caught
+    collectives.check(error)
 
 
 def _header(model: Model, what: What) -> bytes:

@@ -28,12 +28,14 @@ def _evaluate(options: argparse.Namespace, _command: Sequence[str]) -> int:
     from mpi_opt.datasets.source import search_paths
     from mpi_opt.evaluating import as_json, as_text, evaluate
     from mpi_opt.predicting import open_model, reading_of, score
-    from mpi_opt.predictions import write_predictions
+    from mpi_opt.predictions import check_place, write_predictions
 
     if together.size == 1:
         quiet_pipes()
     with threadpoolctl.threadpool_limits(1):
         model = open_model(options.model, together)
+        if options.out is not None:
+            check_place(options.out, options.model, options.data, search_paths(), together)
         reading = reading_of(model, options.index_base, options.label)
         found = score(model, options.data, search_paths(), reading, options.extra_features, together)
         figures = evaluate(model, found, together)

@@ -51,8 +51,10 @@ def _info(options: argparse.Namespace, _command: Sequence[str]) -> int:
 def _export(options: argparse.Namespace, _command: Sequence[str]) -> int:
     launch.check_alone("model export", os.environ)
     from mpi_opt.liblinear import write_liblinear
+    from mpi_opt.metrics.files import check_apart
     from mpi_opt.model import load_model
 
+    check_apart(options.out, [options.model])
     _tell(write_liblinear(load_model(options.model), options.out))
     return EXIT_DONE
 
@@ -60,7 +62,9 @@ def _export(options: argparse.Namespace, _command: Sequence[str]) -> int:
 def _import(options: argparse.Namespace, _command: Sequence[str]) -> int:
     launch.check_alone("model import", os.environ)
     from mpi_opt.liblinear import import_liblinear
+    from mpi_opt.metrics.files import check_apart
 
+    check_apart(options.out, [options.text])
     _tell(import_liblinear(options.text, options.out, softmax=options.loss == "softmax"))
     return EXIT_DONE
 

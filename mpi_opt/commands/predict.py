@@ -65,13 +65,15 @@ def _predict(options: argparse.Namespace, _command: Sequence[str]) -> int:
     together = launch.processes(os.environ)
     from mpi_opt.datasets.source import search_paths
     from mpi_opt.predicting import open_model, reading_of, score
-    from mpi_opt.predictions import check_what, write_predictions
+    from mpi_opt.predictions import check_place, check_what, write_predictions
 
     if together.size == 1:
         quiet_pipes()
     with threadpoolctl.threadpool_limits(1):  # the same bits, however many cores there are
         model = open_model(options.model, together)
         check_what(model, options.what)
+        if options.out is not None:
+            check_place(options.out, options.model, options.data, search_paths(), together)
         reading = reading_of(model, options.index_base, options.label, not options.no_label)
         found = score(model, options.data, search_paths(), reading, options.extra_features, together)
         if together.rank == 0:

@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,23 @@ def target(path: Path) -> Path:
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "is no file but a device, pipe or socket; name a file")
     return path
+
+
+def check_apart(path: Path, read: Iterable[Path]) -> None:
+    """Refuse to write over what is read.
+
+    Raises
+    ------
+    JobError
+        ``path`` is one of the files of ``read``, or leads to it.
+    """
+    for other in read:
+        try:
+            same = path.samefile(other)
+        except OSError:  # one of them is not there, which whoever opens it says better
+            continue
+        if same:
+            raise JobError(f"cannot write {path}: is what is read; allowed is another name")
 
 
 def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:

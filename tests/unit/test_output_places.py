@@ -100,3 +100,21 @@ def test_rows_without_features_say_what_to_do(folder, capsys):
     assert main(["data", "convert", "bare", "--out", "bare.h5"]) == 3
     assert "say how many there are with --features" in capsys.readouterr().err
     assert main(["data", "convert", "bare", "--out", "bare.h5", "--features", "2"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [("predict", "set"), ("predict", "m.h5"), ("evaluate", "set"), ("evaluate", "m.h5"), ("convert", "set")]
+    + [("export", "m.h5"), ("import", "text")],
+)
+@pytest.mark.parametrize("linked", [False, True])
+def test_what_is_read_is_not_written_over(folder, capsys, command, name, linked):
+    before = (folder / name).read_bytes()
+    if linked:
+        os.link(name, "other name")
+        words = [part.replace("{}", "other name") for part in COMMANDS[command].split()]
+        assert main(words) == 2
+    else:
+        assert run(command, name) == 2
+    assert "is what is read; allowed is another name" in capsys.readouterr().err
+    assert (folder / name).read_bytes() == before
