@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from mpi_opt.datasets.arrays import array_pieces
 from mpi_opt.datasets.builtin import read_builtin
+from mpi_opt.datasets.converting_send import to_first
 from mpi_opt.datasets.idx import WHITE, read_images
 from mpi_opt.datasets.pieces import Piece
-from mpi_opt.datasets.rows import Rows, Seen, join_rows, no_rows
+from mpi_opt.datasets.rows import join_rows, no_rows
 from mpi_opt.datasets.shardfile import Contents, recipe_of
 from mpi_opt.datasets.shardfile_open import open_shards
 from mpi_opt.datasets.shardfile_read import check_alike, pieces_of, read_slice
@@ -89,7 +90,7 @@ def pieces_together(source: Source, reading: Reading, collectives: Collectives) 
     else:
         rounds = _shares(source, reading, collectives)
     for piece in rounds:
-        yield _to_first(piece, collectives)
+        yield to_first(piece, collectives)
 
 
 def pieces_alone(source: Source, reading: Reading) -> tuple[Kind, Iterator[Piece]]:
@@ -221,37 +222,6 @@ def _joined(pieces: list[Piece]) -> Piece:
     labels = np.concatenate([piece.labels for piece in pieces])
     dropped, zeroed = (sum(getattr(piece, what) for piece in pieces) for what in ("dropped", "zeroed"))
     return Piece(features, labels, weights, dropped, zeroed)
-
-
-def _to_first(piece: Piece, collectives: Collectives) -> list[Piece]:
-    """Return every process's piece on rank 0, in rank order; nothing elsewhere."""
-    if collectives.size == 1:
-        return [piece]
-    sparse = isinstance(piece.features, Rows)
-    seen = piece.features.seen if isinstance(piece.features, Rows) else Seen()
-    width = 0 if isinstance(piece.features, Rows) else piece.features.shape[1]
-    heads = collectives.gather((sparse, width, piece.weights is not None, piece.dropped, piece.zeroed, seen))
-    nothing = np.empty(0)
-    if isinstance(piece.features, Rows):
-        rows = piece.features
-        arrays = [np.diff(rows.indptr), rows.indices, rows.values]
-    else:
-        arrays = [np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32), piece.features.reshape(-1)]
-    arrays += [piece.labels, nothing if piece.weights is None else piece.weights]
-    came = [collectives.all_to_all([array] + [array[:0]] * (collectives.size - 1)) for array in arrays]
-    if collectives.rank:
-        return []
-    return [_received(head, *parts) for head, *parts in zip(heads, *came, strict=True)]
-
-
-def _received(head: tuple[bool, int, bool, int, int, Seen], *arrays: npt.NDArray[Any]) -> Piece:
-    sparse, width, weighted, dropped, zeroed, seen = head
-    lengths, indices, values, labels, weights = arrays
-    if sparse:
-        features: Any = Rows(np.append(0, np.cumsum(lengths)), indices, values, labels, seen)
-    else:
-        features = values.reshape(labels.size, width)
-    return Piece(features, labels, weights if weighted else None, dropped, zeroed)
 
 
 _NOTHING = Piece(no_rows(), np.empty(0), None)
