@@ -150,12 +150,16 @@ class Torture:
         hit(pids[victim], number)
         tally = self.tally[name]
         bound = SECONDS_TO_EXIT + (WATCHDOG if number == STOP else 0)
+        # Who was stopped when all is done stays so, and the launcher with it: the others must be gone.
+        others = [pid for key, pid in pids.items() if type(key) is int and (number != STOP or key != victim)]
         try:
-            seconds = live.gone([pid for key, pid in pids.items() if type(key) is int], bound)
+            seconds = live.gone(others, bound)
         except AssertionError:
             tally.late += 1
             seconds = bound
             self._fail(f"{name}, {case}: ranks live after {bound} s")
+        if number == STOP:
+            hit(pids[victim], KILL)
         result = live.end()
         self.kills += 1
         tally.seconds.append(seconds)
