@@ -14,6 +14,7 @@ from mpi_opt.metrics.joined import read_joined
 from mpi_opt.metrics.lost import read_lost
 from mpi_opt.metrics.nodes import COMMON, rank_paths
 from mpi_opt.metrics.rank_file import RankMetrics, read_rank
+from mpi_opt.metrics.superblock import check_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ def check(folder: Path) -> Report:
     gone = {each.node for each in read_lost(folder)}
     for path in rank_paths(folder):
         try:
+            check_length(path)
             rank = read_rank(path, models=False)
         except DataError as error:
             wrong.append(str(error))
@@ -98,6 +100,8 @@ def _joined(folder: Path, wrong: list[str], notes: list[str]) -> Any:
         notes.append(f"{path}: not there; it is made when a run ends")
         return None
     try:
+        for each in (path, *rank_paths(folder)):
+            check_length(each)
         return read_joined(path)
     except (DataError, KeyError, OSError, RuntimeError) as error:
         wrong.append(str(error) if isinstance(error, DataError) else f"{path}: damaged: {error}")

@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from mpi_opt.errors import DataError, JobError
 from mpi_opt.metrics import schema
-from mpi_opt.metrics.files import open_reading, replace_file
+from mpi_opt.metrics.files import replace_file
 from mpi_opt.metrics.heaps import sound_heaps
 from mpi_opt.metrics.joined import join
 from mpi_opt.metrics.layout import Earlier, new_file
 from mpi_opt.metrics.nodes import rank_paths
 from mpi_opt.metrics.rank_file import check_format, plain_attributes
+from mpi_opt.metrics.superblock import closed
 from mpi_opt.types import Vector
 
 _BESIDE = ("job.toml", "log.txt", "validation.json", "metrics/lost.json")
@@ -99,7 +100,8 @@ def _salvage(path: Path, out: Path) -> Salvaged:
 
 def _clean(path: Path, lost: list[str]) -> tuple[bytes, int, int]:
     """Return the bytes of a clean file with what can be read, and its rows; add to ``lost`` what cannot."""
-    with open_reading(path) as file:
+    with _opened(path) as file:
+        length = path.stat().st_size
         check_format(file, path, schema.FORMAT)
         try:
             committed = [int(count) for count in file["committed"][:]]
@@ -107,12 +109,12 @@ def _clean(path: Path, lost: list[str]) -> tuple[bytes, int, int]:
             status = str(file["final/status"].asstr()[()])
             (dim,) = file["final/model"].maxshape
             groups = [
-                _rows(file[group], columns, count, lost)
+                _rows(file[group], columns, count, length, lost)
                 for (group, columns), count in zip(schema.GROUPS, committed, strict=True)
             ]
         except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
             raise DataError(f"{path}: damaged: {error}") from error
-        vectors = {} if status == schema.RUNNING else _vectors(file, lost)
+        vectors = {} if status == schema.RUNNING else _vectors(file, length, lost)
         average = "average" in file["final"]
     series, syncs = groups
     rows = len(series["step"])
@@ -125,12 +127,26 @@ def _clean(path: Path, lost: list[str]) -> tuple[bytes, int, int]:
     return data.getvalue(), rows, len(syncs["step"])
 
 
-def _rows(group: Any, columns: Sequence[schema.Column], count: int, lost: list[str]) -> dict[str, npt.NDArray[Any]]:
+def _opened(path: Path) -> Any:
+    """Return the file open for reading: a copy in memory that says it is closed and whole."""
+    import h5py
+
+    try:
+        return h5py.File(io.BytesIO(closed(path.read_bytes())), "r")
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be opened as HDF5: {' '.join(str(error).split())}") from error
+
+
+def _rows(
+    group: Any, columns: Sequence[schema.Column], count: int, length: int, lost: list[str]
+) -> dict[str, npt.NDArray[Any]]:
     """Return the rows that can be read of all series of a group."""
     read = {}
     for column in columns:
         if column.name in group:
-            read[column.name] = _readable(group[column.name], count)
+            read[column.name] = _readable(group[column.name], count, length)
     kept = min((len(values) for values in read.values()), default=0)
     if kept < count:
         short = ", ".join(name for name, values in read.items() if len(values) == kept)
@@ -146,26 +162,33 @@ def _blank(column: schema.Column) -> float | int:
     return {"f8": np.nan, "i8": -1, "u1": 0}[column.kind]
 
 
-def _readable(data: Any, count: int) -> npt.NDArray[Any]:
-    """Return the first rows of a series, up to the first block that cannot be read."""
-    count = min(count, data.shape[0])
-    with suppress(OSError, RuntimeError):
-        whole: npt.NDArray[Any] = data[:count]
-        return whole
-    blocks: list[npt.NDArray[Any]] = []
-    step = data.chunks[0]
+def _readable(data: Any, count: int, length: int) -> npt.NDArray[Any]:
+    """Return the first rows of a series, up to the first block that is not whole within ``length`` bytes.
+
+    HDF5 has checksums over all but the numbers themselves: in a file that was cut off, those behind its end are zeros.
+    """
+    count, step, there = min(count, data.shape[0]), data.chunks[0], 0
     with suppress(OSError, RuntimeError):
         for begin in range(0, count, step):
-            blocks += [data[begin : min(count, begin + step)]]
-    return np.concatenate([np.zeros(0, data.dtype), *blocks])
+            block = data.id.get_chunk_info_by_coord((begin,))
+            if block.byte_offset is None or block.byte_offset + block.size > length:
+                break
+            there = min(count, begin + step)
+    with suppress(OSError, RuntimeError):
+        rows: npt.NDArray[Any] = data[:there]
+        return rows
+    return np.zeros(0, data.dtype)
 
 
-def _vectors(file: Any, lost: list[str]) -> dict[str, Vector]:
+def _vectors(file: Any, length: int, lost: list[str]) -> dict[str, Vector]:
     found = {}
     for name in ("final/model", "final/average"):
         try:
-            if name in file and file[name].shape[0]:
-                found[name] = file[name][:]
+            if name in file and (count := file[name].shape[0]):
+                found[name] = _readable(file[name], count, length)
+                if len(found[name]) < count:
+                    del found[name]
+                    lost.append(f"/{name}: cut off")
         except (OSError, RuntimeError) as error:
             lost.append(f"/{name}: {' '.join(str(error).split())}")
     return found

@@ -13,6 +13,7 @@ from mpi_opt.errors import DataError, JobError
 from mpi_opt.metrics import schema
 from mpi_opt.metrics.nodes import rank_paths
 from mpi_opt.metrics.rank_file import RankMetrics, read_rank
+from mpi_opt.metrics.superblock import check_length
 
 FORMAT = "mpi_opt table"
 
@@ -81,6 +82,7 @@ class Table:
             A file is damaged or lacks a series that others have.
         """
         for run, path in self._paths:
+            check_length(path)
             rank = read_rank(path, models=False)
             yield self._end(run, rank) if self.kind == "final" else self._rows(run, rank, self.kind)
 
@@ -133,6 +135,7 @@ def table(folders: Sequence[Path], kind: Kind, nodes: Collection[int] | None = N
         own = [path for path in rank_paths(folder) if nodes is None or _number(path) in nodes]
         if not own:
             raise JobError(f"--nodes: {folder} has none of these nodes, but {len(rank_paths(folder))} others")
+        check_length(own[0])
         first = read_rank(own[0], models=False)
         runs.append({"run": name} | {key: value for key, value in first.attributes.items() if key not in _OWN})
         paths += [(name, path) for path in own]

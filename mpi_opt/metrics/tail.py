@@ -13,6 +13,7 @@ from mpi_opt.errors import DataError
 from mpi_opt.metrics import schema
 from mpi_opt.metrics.files import open_reading
 from mpi_opt.metrics.rank_file import check_format, plain_attributes
+from mpi_opt.metrics.superblock import check_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ def read_tail(path: str | os.PathLike[str], *, syncs: int = 50) -> Tail:
         The file is missing, damaged, half written, not a metrics file, or of a later schema.
     """
     path = Path(path)
+    check_length(path)
     with open_reading(path) as file:
         check_format(file, path, schema.FORMAT)
         try:
@@ -96,6 +98,7 @@ def read_history(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str
         As `read_tail`.
     """
     path = Path(path)
+    check_length(path)
     with open_reading(path) as file:
         check_format(file, path, schema.FORMAT)
         try:
