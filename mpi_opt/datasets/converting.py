@@ -1,6 +1,5 @@
 """Any data set to one ``shards.h5``: by all processes together, in pieces, the same file from any number of them."""
 
-import hashlib
 import platform
 import time
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ from mpi_opt.datasets.shardfile_write import writing
 from mpi_opt.datasets.source import Source, TableFiles, resolve
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.datasets.tablelayout import look
+from mpi_opt.datasets.verifying import stored_sums
 from mpi_opt.errors import DataError, JobError, MpiOptError
 from mpi_opt.metrics.attributes import version_of
 from mpi_opt.network.collectives import Collectives
@@ -234,17 +234,14 @@ def _sources(source: Source, collectives: Collectives) -> list[dict[str, Any]]:
         for number, path in enumerate(paths_of(source)):
             if number % collectives.size == collectives.rank:
                 nbytes, changed = _stamp(path)
-                mine[number] = {"file": str(path), "bytes": nbytes, "changed": changed, "sha256": _sha256(path)}
+                mine[number] = {
+                    "file": str(path),
+                    "bytes": nbytes,
+                    "changed": changed,
+                    "sha256": stored_sums(path).sha256,
+                }
     except DataError as caught:
         error = caught
     collectives.check(error)
     found = {number: entry for part in collectives.gather(mine) for number, entry in part.items()}
     return [found[number] for number in sorted(found)]
-
-
-def _sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
