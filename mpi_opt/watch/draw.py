@@ -99,8 +99,9 @@ def _title(view: View) -> str:
     facts = view.tails[0].attributes
     name, graph = facts.get("name", ""), facts.get("graph", "")
     method = f"{view.job.algorithm.name} on " if view.job else ""
-    parts = [where] if name == view.folder.name else [f"{name} in {where}"]
-    return f"{parts[0]}: {method}{_nodes(view)}{f', {graph}' if graph else ''}"
+    # What is long comes last: a narrow terminal cuts it off.
+    at = "" if name == where else f"  ({where})"
+    return f"{name}: {method}{_nodes(view)}{f', {graph}' if graph else ''}{at}"
 
 
 def _nodes(view: View) -> str:

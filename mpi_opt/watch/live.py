@@ -61,7 +61,7 @@ def watch(
             shown.show(views)
             if all(view.state == "ended" for view in views):
                 return
-            pause(max(interval, 4 * (time.monotonic() - began)))
+            pause(max(interval, 2 * (time.monotonic() - began)))
 
 
 def _to_come(folder: Path) -> bool:
