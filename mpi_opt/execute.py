@@ -141,6 +141,10 @@ def _of_ranks(job: Job, collectives: Processes, crew: Crew | None, notes: Sequen
         end_in_time(0)  # which an earlier run in this process may have set
         return Watchdog(folder, comm.rank, comm.size, where, seconds, end, end_in_time)
 
+    def measure() -> NetworkProfile:
+        with where.wait_in("other ranks, in measuring the network"):
+            return NetworkProfile(*mpi.probe_world())
+
     def again() -> World:
         return _of_ranks(job, mpi.collectives_of(mpi.world(), where), crew)
 
@@ -149,7 +153,7 @@ def _of_ranks(job: Job, collectives: Processes, crew: Crew | None, notes: Sequen
         nodes=comm.size,
         local=(comm.rank,),
         connect=connect,
-        measure=lambda: NetworkProfile(*mpi.probe_world()),
+        measure=measure,
         library=mpi.library(),
         guard=guard,
         notes=notes,

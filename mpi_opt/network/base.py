@@ -1,6 +1,7 @@
 """What performs the requests of steps, and what it counts while it does."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -87,6 +88,15 @@ class Whereabouts:
         """Note that a wait for ``what`` begins; for nothing, that it is over."""
         self.waiting = what
         self.moves += 1
+
+    @contextmanager
+    def wait_in(self, what: str) -> Iterator[None]:
+        """Note a wait for as long as the context lasts, also where it ends in an error."""
+        self.wait(what)
+        try:
+            yield
+        finally:
+            self.wait("")
 
 
 class Network(Protocol):

@@ -67,12 +67,13 @@ class MpiNetwork:
         where: Whereabouts | None = None,
         patient: bool = False,
     ) -> None:
-        self._comm = comm.Dup()
+        self.where = Whereabouts() if where is None else where
+        with self.where.wait_in("all ranks, before training"):
+            self._comm = comm.Dup()
         self.nodes = self._comm.size
         self.local = (self._comm.rank,)
         self.neighbours = neighbours
         self.traffic = [Traffic()]
-        self.where = Whereabouts() if where is None else where
         self.collectives = Processes(self._comm, MPI, self.where)
         self._around = "neighbours " + ", ".join(str(j) for j in neighbours)
         self._codec = codec
@@ -272,7 +273,8 @@ class MpiNetwork:
         if self._exchange is not None:
             self._exchange.free()
         if not isinstance(self._exchange, PatientExchange):  # all ranks free it together: not where some may die
-            self._comm.Free()
+            with self.where.wait_in("all ranks, after training"):
+                self._comm.Free()
 
 
 def started() -> bool:

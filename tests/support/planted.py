@@ -11,6 +11,7 @@ from mpi4py import MPI
 
 from mpi_opt.cli import main
 from mpi_opt.datasets import textfiles
+from mpi_opt.network.mpi import MpiNetwork
 from mpi_opt.run.loop import Run
 
 what, rank, step, *arguments = sys.argv[1:]
@@ -45,6 +46,17 @@ def late_stop():
     atexit.register(os.kill, os.getpid(), signal.SIGSTOP)
 
 
+def early_stop():
+    """Stop when the data are read, but the others still need this rank before they train."""
+    plain = MpiNetwork.__init__
+
+    def wrapped(self, *parts, **named):
+        os.kill(os.getpid(), signal.SIGSTOP)
+        plain(self, *parts, **named)
+
+    MpiNetwork.__init__ = wrapped
+
+
 def at_step(act):
     plain = Run._step
 
@@ -70,8 +82,8 @@ def vanish():
 
 
 if MPI.COMM_WORLD.rank == int(rank):
-    if what == "vanish":
-        vanish()
+    if what in ("vanish", "early_stop"):
+        {"vanish": vanish, "early_stop": early_stop}[what]()
     else:
         at_step({f.__name__: f for f in (long_compute, nothing_left, room_for_metrics, exception, late_stop)}[what])
 sys.stderr.flush()
