@@ -11,7 +11,7 @@ from mpi_opt.errors import DataError, JobError
 from mpi_opt.optimum import find_optimum
 from mpi_opt.report.comparison import Comparison, Question, choose_baseline, records
 from mpi_opt.report.course import Course
-from mpi_opt.report.fairness import below_reference, fairness
+from mpi_opt.report.fairness import below_reference, closing_average, fairness
 from mpi_opt.report.grouping import grouped
 from mpi_opt.report.measures import IN_WORDS, Measure
 from mpi_opt.report.reading import read_course
@@ -74,6 +74,7 @@ def compare(request: Request) -> Comparison:
     question = Question(measure=measure, place=request.place, target=request.target, interpolate=request.interpolate)
     found = records(courses, question, baseline)
     notes += fairness(courses, across_seeds=request.group_seeds)
+    notes += closing_average(courses, found)
     notes += below_reference(found)
     answer = Comparison(
         question=question, records=tuple(found), heading=_heading(question, how), notes=tuple(dict.fromkeys(notes))

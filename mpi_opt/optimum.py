@@ -75,7 +75,7 @@ class Optimum:
         """Return how it was found."""
         return (
             f"computed: {self.method} on all {self.rows} rows in one process, {self.steps} steps, "
-            f"|grad F| = {self.gradient_norm:.1e}, estimated F - F* = {self.gap:.0e}"
+            f"gradient norm {self.gradient_norm:.1e}, estimated distance in F {self.gap:.0e}"
         )
 
 
@@ -165,7 +165,7 @@ def _compute(job: Job, l2: float | None, problem: str, files: str) -> Optimum:
     if not gap <= bound:
         raise JobError(
             f"no optimum was found: after {outcome.steps} steps of {built.job.algorithm.name} F = {value:.12g}, "
-            f"|grad F| = {norm:.2g}, estimated F - F* = {gap:.2g}, allowed: {bound:.0e}. Without a penalty "
+            f"gradient norm {norm:.2g}, estimated F - F* = {gap:.2g}, allowed: {bound:.0e}. Without a penalty "
             "(problem.l2 = 0) there may be none; give --reference F or RUN, or another --measure"
         )
     names = {"newton": "Newton's method", "newton-cg": "Newton-CG"}

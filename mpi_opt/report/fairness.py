@@ -8,10 +8,11 @@ import numpy as np
 
 from mpi_opt import jobtext
 from mpi_opt.algorithms.registry import EXCHANGES
-from mpi_opt.job import Job
+from mpi_opt.job import METHODS, Job
 from mpi_opt.report.columns import Record
 from mpi_opt.report.comparison import sync_every
 from mpi_opt.report.course import Course
+from mpi_opt.report.measures import PLACES
 from mpi_opt.report.sameness import job_of, show
 
 
@@ -123,6 +124,20 @@ def _of_one(course: Course) -> Iterator[str]:
         )
     if course.cut:
         yield f"{course.label}: {course.cut}"
+
+
+def closing_average(courses: Sequence[Course], records: Sequence[Record]) -> list[str]:
+    """Return a note on runs whose target was met at the last evaluation, which is after the average that is put out."""
+    found = []
+    for course, record in zip(courses, records, strict=True):
+        job = job_of(course)
+        puts_out = "output" in METHODS[job.algorithm.name].keys and job.algorithm.output != "local"
+        met = [record[f"sent_bytes_to_{place}"] for place in PLACES]
+        if puts_out and course.word == "done" and record["target"] is not None and record["last_sent_bytes"] in met:
+            found.append(course.label)
+    if not found:
+        return []
+    return [f"met at the last evaluation, bytes include the closing average of all models: {', '.join(found)}"]
 
 
 def below_reference(records: Sequence[Record]) -> list[str]:

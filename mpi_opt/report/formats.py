@@ -73,6 +73,7 @@ def _tables(comparison: Comparison) -> list[list[_Cell]]:
     asked = comparison.question.target is not None
     run = _Cell("run", lambda record: str(record["run"]))
     grouped = any(record["runs"] != 1 for record in comparison.records)
+    short = any(record["short_rounds"] for record in comparison.records)
     told = [_Cell("runs", lambda record: f"{record['reached']} of {record['runs']}" if asked else str(record["runs"]))]
     sent = [
         run,
@@ -82,6 +83,7 @@ def _tables(comparison: Comparison) -> list[list[_Cell]]:
         _Cell("H", _count("sync_every")),
         _Cell("rounds", _reached("round", _whole)),
         *([_Cell("not yet at", _spread("round_before", _whole))] if asked else []),
+        *([_Cell("short", _spread("short_rounds", _whole))] if short else []),
         _Cell("messages", _spread("messages", _whole)),
         _Cell("fired", _fired),
         _Cell("payload", _spread("payload_bytes", size)),

@@ -60,6 +60,8 @@ def store(
     lengths=None,
     joined=False,
     attributes=None,
+    alive=None,
+    short=0,
 ):
     """Write a run, and return its folder.
 
@@ -77,6 +79,10 @@ def store(
         ``"running"`` leaves the files as a kill would.
     lengths : sequence of int, optional
         Rows that each node has.
+    alive : sequence of int, optional
+        Nodes that take part, one a row.
+    short : int
+        Short rounds from row to row.
     """
     settings = list(settings)
     seed = next((int(word.removeprefix("seed=")) for word in settings if word.startswith("seed=")), 0)
@@ -101,9 +107,8 @@ def store(
         path = folder / "metrics" / f"rank_{node:05d}.h5"
         with Recorder(path, attributes=given, dim=2) as recorder:
             for row in range(lengths[node]):
-                recorder.row(
-                    _row(node, row, objectives, nodes, spread, every, a_round, payload, fired, errors, gradient)
-                )
+                values = _row(node, row, objectives, nodes, spread, every, a_round, payload, fired, errors, gradient)
+                recorder.row(values | {"nodes_alive": alive[row] if alive else nodes, "short_rounds": short * row})
             for sync in range(1, (lengths[node] - 1) * every // a_round + 1):
                 recorder.sync(sync * a_round - 1, sync % 2 == node % 2, 1.0, 0.5, payload)
             recorder.flush()
@@ -130,7 +135,6 @@ def _row(node, row, objectives, nodes, spread, every, a_round, payload, fired, e
         "step": step,
         "round": rounds,
         "epoch": step / 10,
-        "nodes_alive": nodes,
         "seconds": 2.0 * row,
         "wall_seconds": 3.0 * row,
         "objective_average": objectives[row],

@@ -275,6 +275,20 @@ def test_what_a_run_does_not_hold(runs, tmp_path):
         compare(Request(runs=[strange]))
 
 
+def test_gaps_end_where_nodes_are_lost(tmp_path):
+    run = store(tmp_path / "run", FAST, alive=[3, 3, 2, 2, 2])
+    record = compare(Request(runs=[run], target=0.05, reference="0.2")).records[0]
+    assert (record["reached"], record["best"]) == (0, pytest.approx(0.1))
+    assert compare(Request(runs=[run], measure="objective", target=0.25)).records[0]["row"] == 2
+
+
+def test_short_rounds_are_shown_where_there_are_any(runs, tmp_path):
+    assert "short" not in formats.as_text(compare(Request(runs=runs)))
+    shown = formats.as_text(compare(Request(runs=[store(tmp_path / "run", FAST, short=3)])))
+    assert shown.splitlines()[2].split()[4:6] == ["rounds", "short"]
+    assert shown.splitlines()[4].split()[4:6] == ["16", "12"]
+
+
 def test_runs_called_alike_are_told_by_their_paths(tmp_path):
     pair = [store(tmp_path / name / "run", FAST) for name in "ab"]
     assert [record["run"] for record in compare(Request(runs=pair)).records] == [str(path) for path in pair]
@@ -303,7 +317,7 @@ def test_the_command(runs, tmp_path, capsys):
 
 def test_the_page_lists_every_column():
     page = (Path(__file__).parents[2] / "docs" / "compare.md").read_text()
-    listed = re.findall(r"^\| `(\w+)` \| ([^|]*) \| ([^|]*) \|$", page, re.MULTILINE)
+    listed = re.findall(r"^\| `(\w+)` \| ([^|]*) \| ((?:[^|]|\\\|)*) \|$", page, re.MULTILINE)
     assert [(name, unit.strip(), meaning.strip()) for name, unit, meaning in listed] == [
         (column.name, column.unit, column.meaning.replace("|", "\\|")) for column in COLUMNS
     ]
