@@ -2,10 +2,14 @@
 
 import re
 from dataclasses import fields
-from pathlib import Path
+
+import pytest
+from support.rankfiles import write_rank
+from support.schemapage import PAGE, with_tables
 
 from mpi_opt.metrics import schema
 from mpi_opt.metrics.attributes import run_attributes
+from mpi_opt.metrics.read import join
 from mpi_opt.network.base import Traffic
 
 
@@ -43,9 +47,29 @@ def test_run_attributes_are_those_of_the_schema():
     assert made["version_hdf5"].count(".") >= 2
 
 
-def test_the_page_about_the_results_folder_lists_every_series_with_its_unit():
-    page = (Path(__file__).parents[2] / "docs" / "results-folder.md").read_text(encoding="utf-8")
-    kinds = {"i8": "int64", "f8": "float64", "u1": "uint8"}
-    found = set(re.findall(r"^\| `(\w+)` \| (int64|float64|uint8) \| (\S+) \|", page, re.MULTILINE))
-    assert found == {(c.name, kinds[c.kind], c.unit) for c in (*schema.SERIES, *schema.SYNCS)}
-    assert all(f"| `{name}` |" in page for name in schema.ATTRIBUTES)
+def test_the_page_of_the_schema_has_the_schemas_own_tables():
+    text = PAGE.read_text(encoding="utf-8")
+    assert text == with_tables(text), "made anew by: PYTHONPATH=.:tests python -m support.schemapage"
+    assert all(f"| `{column.name}` |" in text for _, columns in schema.GROUPS for column in columns)
+
+
+def test_totals_are_series():
+    assert {column.name for column in schema.SERIES} >= schema.TOTALS
+    assert {column.name for column in schema.SERIES if column.name.endswith(("_bytes", "seconds"))} <= schema.TOTALS
+
+
+def test_the_pages_examples_for_xarray_run(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
+    for name in ("NAME", "A", "B"):
+        for node in range(2):
+            write_rank(tmp_path / "runs" / name, node, 2, 3 + (name == "B"))
+        join(tmp_path / "runs" / name)
+    monkeypatch.chdir(tmp_path)
+    examples = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert len(examples) == 2
+    for example in examples:
+        exec(compile(example, PAGE.name, "exec"), {})
+    printed = capsys.readouterr().out
+    assert "host0" in printed
+    assert printed.splitlines()[-1] == "('run', 'node', 'evaluation')"
