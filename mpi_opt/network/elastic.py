@@ -6,7 +6,9 @@ wait for living neighbours wake up as well; only then is it shrunk. Old communic
 finalized after a death: both may hang.
 """
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +16,9 @@ import numpy as np
 from mpi_opt.types import Bytes
 
 _TAG = 1
+
+_ANCESTORS = 8
+"""How far up the launcher is looked for: a script may stand between it and a rank."""
 
 
 def wait_each(
@@ -105,6 +110,26 @@ class PatientExchange:
     def outstanding(self) -> list[Any]:
         """Return every request that may not be complete."""
         return [*self._receives[0], *self._receives[1], *self._requests]
+
+
+def tolerant_launcher(environ: Mapping[str, str]) -> int | None:
+    """Return the process that started this one, where it tolerates deaths; else ``None``.
+
+    Under ``--with-ft ulfm`` MPI_Abort hangs on all ranks as long as none has died. The launcher itself, or its daemon
+    on another host, then has to be ended: the ranks go with it.
+    """
+    if environ.get("OMPI_MCA_mpi_ft_enable", "").lower() not in ("1", "true", "yes"):
+        return None
+    pid = os.getppid()
+    for _ in range(_ANCESTORS):
+        try:
+            name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
+        except OSError:
+            return None
+        if name.startswith("prte"):
+            return pid
+        pid = int(rest.split()[1])
+    return None
 
 
 class Cut(NamedTuple):

@@ -6,6 +6,7 @@ never meet.
 
 import contextlib
 import os
+import signal
 import sys
 import time
 import traceback
@@ -18,7 +19,7 @@ from mpi4py import MPI
 from mpi_opt.compression.base import Codec
 from mpi_opt.errors import MpiOptError, RankFailedError
 from mpi_opt.network.base import Traffic, Whereabouts
-from mpi_opt.network.elastic import Crew, PatientExchange, wait_each
+from mpi_opt.network.elastic import Crew, PatientExchange, tolerant_launcher, wait_each
 from mpi_opt.network.exchange import NeighbourExchange
 from mpi_opt.network.probe import probe
 from mpi_opt.network.processes import Processes
@@ -335,11 +336,15 @@ def probe_world() -> tuple[float, float]:
 
 
 def abort(code: int, comm: MPI.Intracomm | None = None) -> None:
-    """End all ranks of ``comm`` (the world by default) at once with exit code ``code``."""
+    """End all ranks of ``comm`` (the world by default) at once with exit code ``code``; 1 under a tolerant launcher."""
     sys.stdout.flush()
     sys.stderr.flush()
     # Launchers forward output through pipes, and may drop what is in them when a rank aborts.
     time.sleep(_LAST_WORDS_SECONDS)
+    launcher = tolerant_launcher(os.environ)
+    if launcher is not None:
+        os.kill(launcher, signal.SIGTERM)
+        time.sleep(_END_SECONDS)
     (MPI.COMM_WORLD if comm is None else comm).Abort(code)
 
 
