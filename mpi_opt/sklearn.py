@@ -9,8 +9,9 @@ All minimise ``F(w) = sum_j omega_j loss(w; x_j, y_j) / S + (l2 / 2) |w|^2`` ove
 words ``l2 = 1 / (C S)``, or ``alpha / S``.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from mpi_opt.algorithms.base import Algorithm
 from mpi_opt.estimators.kinds import LinearClassifier, LinearRegressor, Probabilities
 
 __all__ = [
@@ -170,7 +171,10 @@ class DistributedHuber(LinearRegressor):
         Strength of the penalty beside the SUM of losses: ``l2 = alpha / S``.
     l2 : float, optional
         Factor of the penalty itself; given, it stands in for ``alpha``.
-    fit_intercept, solver, tol, max_iter, warm_start, comm, random_state, verbose
+    solver : str or Algorithm
+        As for `DistributedLogisticRegression`, but "lbfgs" by default: where all rows are farther off than 1, as at the
+        start with targets of any size, the loss has no curvature, and the methods with a Hessian may find no step.
+    fit_intercept, tol, max_iter, warm_start, comm, random_state, verbose
         See `DistributedLogisticRegression`.
 
     Attributes
@@ -182,3 +186,30 @@ class DistributedHuber(LinearRegressor):
     """
 
     _losses: ClassVar[tuple[str, ...]] = ("huber",)
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        l2: float | None = None,
+        fit_intercept: bool = True,
+        solver: str | Algorithm = "lbfgs",
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        warm_start: bool = False,
+        comm: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            alpha=alpha,
+            l2=l2,
+            fit_intercept=fit_intercept,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            warm_start=warm_start,
+            comm=comm,
+            random_state=random_state,
+            verbose=verbose,
+        )

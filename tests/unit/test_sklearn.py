@@ -168,6 +168,18 @@ def test_huber():
     np.testing.assert_allclose(np.append(ours.coef_, ours.intercept_), found.x, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize(("size", "l2"), [(100.0, None), (1e4, None), (100.0, 1e-3), (1e4, 0.0)])
+def test_huber_from_outliers_only(size, l2):
+    """At the start every row is an outlier, where the loss has no curvature: the penalty is all of the Hessian."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 4))
+    y = size * (X @ np.arange(4.0) + 3.0) + rng.normal(size=120)
+    ours = DistributedHuber(l2=l2).fit(X, y)  # a warning would be an error
+    slope = np.clip(X @ ours.coef_ + ours.intercept_ - y, -1.0, 1.0)
+    np.testing.assert_allclose(X.T @ slope / 120 + ours.l2_ * ours.coef_, 0.0, atol=1e-6)
+    np.testing.assert_allclose(slope.mean(), 0.0, atol=1e-6)
+
+
 def test_l2_stands_in_for_the_strength():
     X, y = blobs()
     by_l2 = DistributedLogisticRegression(C=123.0, l2=1 / 200, **TIGHT).fit(X, y)
