@@ -112,7 +112,7 @@ class Cluster:
             command = ["scontrol", "update", f"JobId={job}", "StartTime=now"]
             subprocess.run(command, env=self.env, capture_output=True, check=False)
 
-    def wait(self, job, *, states=("COMPLETED",), seconds=120):
+    def wait(self, job, *, states=("COMPLETED",), seconds=200):
         """Wait until the job is in one of the states, hurrying it where it waits to begin again; return its fields."""
         return until(lambda: self._reached(job, states), seconds, lambda: self.told(job))
 
@@ -146,7 +146,7 @@ def until(reached, seconds, told=lambda: ""):
     raise AssertionError(f"not within {seconds} s: {told()}")
 
 
-def in_steps(out, steps=1, seconds=60):
+def in_steps(out, steps=1, seconds=120):
     """Wait until a run's log shows that many evaluations beyond the start, in the whole of its log."""
 
     def reached():
