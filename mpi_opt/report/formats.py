@@ -152,7 +152,8 @@ def _ratio(name: str) -> Callable[[Record], str]:
 
 def _fired(record: Record) -> str:
     fired, syncs = record["fired"], record["syncs"]
-    if not isinstance(fired, int | float) or not isinstance(syncs, int | float) or not syncs:
+    reduces = record["compressor"] is None  # where all sum, nobody decides to speak
+    if reduces or not isinstance(fired, int | float) or not isinstance(syncs, int | float) or not syncs:
         return "-"
     return f"{_whole(fired)} ({fired / syncs:.0%})"
 

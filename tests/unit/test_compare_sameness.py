@@ -5,6 +5,7 @@ from support.stored_runs import store
 
 from mpi_opt.comparing import Request, compare
 from mpi_opt.errors import JobError
+from mpi_opt.report.formats import as_text
 
 FIGURES = [0.9, 0.3, 0.25]
 ERRORS = [0.5, 0.2, 0.1]
@@ -135,7 +136,11 @@ def test_sums_travel_wider_than_messages(run):
     gone = [*plain, "batch", "step_size", "sync_every"]
     newton = run("newton", "algorithm.name=newton", *(f"algorithm.{key}=" for key in gone))
     assert len(notes(run("run"), newton)) == 1
-    assert compare(Request(runs=[newton])).records[0]["sync_every"] is None
+    answer = compare(Request(runs=[newton]))
+    assert answer.records[0]["sync_every"] is answer.records[0]["compressor"] is None
+    # no H, and nobody decides whether to speak
+    shown = " ".join(as_text(answer).splitlines()[4].split())
+    assert shown == "newton newton 3 - 8 24 - 4.8 kB 48 B 2.4 kB 48 B 1 1"
 
 
 def test_like_runs_have_no_notes(run):
