@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from mpi_opt import __version__, launch
 from mpi_opt.commands import compare, data, evaluate, jobs, metrics, model, predict, status, submit, watch
 from mpi_opt.commands.arguments import Handler, Parser
-from mpi_opt.errors import MpiOptError, RankFailedError
+from mpi_opt.errors import JobError, MpiOptError, RankFailedError
 from mpi_opt.run.signals import hold
 
 EXIT_INTERRUPTED = 130
@@ -50,11 +50,30 @@ def _run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         _say("mpi-opt: interrupted\n")
         return _end_all(EXIT_INTERRUPTED)
-    except Exception:
+    except Exception as failure:
+        if _output_failed(failure):
+            return _told(JobError(f"cannot write to standard output: {failure}"))
         comm = launch.running_world()
         who = "" if comm is None else f" on rank {comm.rank} of {comm.size}"
         _say(f"mpi-opt: error: unexpected failure{who}\n{traceback.format_exc()}")
         return _end_all(RankFailedError.exit_code)
+
+
+def _output_failed(failure: Exception) -> bool:
+    """Return whether it is standard output that failed, and if so let go of what it could not take.
+
+    Commands write nothing else themselves: what they call is in other modules, and files have names.
+    """
+    last = failure.__traceback__
+    if not isinstance(failure, OSError) or failure.filename is not None or sys.stdout is None or last is None:
+        return False
+    while last.tb_next is not None:
+        last = last.tb_next
+    if not str(last.tb_frame.f_globals.get("__name__")).startswith("mpi_opt.commands."):
+        return False
+    with open(os.devnull, "wb") as null:
+        os.dup2(null.fileno(), sys.stdout.fileno())
+    return True
 
 
 def _told(error: MpiOptError) -> int:

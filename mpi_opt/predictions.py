@@ -133,11 +133,14 @@ def _put(sink: BinaryIO | None, text: bytes, collectives: Collectives) -> None:
 def _output(out: Path | None, collectives: Collectives) -> Iterator[BinaryIO | None]:
     """Hand rank 0 what to write to, others ``None``; a file that is not finished leaves nothing behind."""
     if out is None:
-        sys.stdout.flush()
-        yield sys.stdout.buffer if collectives.rank == 0 else None
-        error = None
+        error, stream = None, sys.stdout if collectives.rank == 0 else None
+        if collectives.rank == 0 and stream is None:
+            error = JobError("cannot write predictions: standard output is closed; name a file with --out")
+        collectives.check(error)
+        yield None if stream is None else stream.buffer
         try:
-            sys.stdout.flush()
+            if stream is not None:
+                stream.flush()
         except OSError as failed:
             error = JobError(f"cannot write predictions: {failed.strerror}")
         collectives.check(error)
