@@ -154,3 +154,30 @@ def test_states_are_thawed_as_they_were(name):
         assert json.loads(json.dumps(freeze(back, again))) == text
         for a, b in zip(frozen.arrays, again.arrays, strict=True):
             assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+
+
+@pytest.mark.parametrize("begin", [1, 2, 3, 4, 7])
+def test_a_run_begun_at_a_later_step_expects_only_what_is_in_flight(begin, tmp_path):
+    """The first Collect after a late beginning answers with nothing, and every later one with what was posted."""
+    made = methods.make(methods.OVERLAPPED, 3)
+    network, given = Lockstep(made.neighbours, made.codec), []
+    give = network.give
+
+    def noted(inboxes):
+        given.append(list(inboxes))
+        give(inboxes)
+
+    network.give = noted
+    plan = Plan(
+        network=network,
+        algorithm=made.algorithm,
+        nodes=made.nodes,
+        problems=made.problems,
+        x0=made.x0,
+        rules=StopRules(steps=begin + 7),
+        begin=begin,
+    )
+    outcome = run(plan)
+    assert outcome.steps == begin + 7
+    assert np.isfinite(outcome.models).all()
+    assert given == ([[(), (), ()]] if begin >= made.algorithm.sync_every else [])
