@@ -110,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="mpi-opt",
         description="Train over many machines when the network is the bottleneck.",
-        epilog="Exit codes: 0 done, 2 job or usage, 3 data, 4 launch or MPI, 5 diverged, 6 a rank failed, 75 to be resumed.",
+        epilog="Exit codes: 0 done, 2 job or usage, 3 data, 4 launch or MPI, 5 diverged, 6 a rank failed, 75 paused.",
     )
     parser.add_argument("--version", action="version", version=f"mpi-opt {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
