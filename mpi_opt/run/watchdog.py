@@ -24,6 +24,9 @@ _LENGTH = 256
 LONGEST_BEAT = 5.0
 """Longest time between two signs of life."""
 
+_LEAST_END = 10.0
+"""Least time for MPI's own end, s: no sign of life is given there, and a busy machine takes its time."""
+
 
 class Sign(NamedTuple):
     """One rank's sign of life.
@@ -44,13 +47,13 @@ class Sign(NamedTuple):
 
 
 def end_in_time(seconds: float) -> None:
-    """Have the system end this process if it is still there after ``seconds``; 0 for no longer.
+    """Have the system end this process if it is still there after ``seconds``, at least ten; 0 for no longer.
 
     MPI's own end waits for all ranks, when Python and its threads are gone: a rank that stopped just then would keep
     the others for good.
     """
     if hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread():
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, _LEAST_END) if seconds else 0.0)
 
 
 class Watchdog:
@@ -86,7 +89,6 @@ class Watchdog:
         self._where, self._seconds, self._end, self._after = where, seconds, end, after
         self._pause = min(LONGEST_BEAT, seconds / 10)
         self._stop = threading.Event()
-        self._file = -1
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
     def __enter__(self) -> Self:
@@ -99,7 +101,7 @@ class Watchdog:
         """
         if self._size > 1:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self._place(self._rank), os.O_RDWR | os.O_CREAT, 0o644)
+            self._place(self._rank).write_bytes(b" " * _LENGTH)
             self._thread.start()
         return self
 
@@ -121,25 +123,26 @@ class Watchdog:
         return self._folder / f"rank_{rank:05d}"
 
     def _watch(self) -> None:
-        beat, seen, since = 0, -1, time.monotonic()
+        beat, seen, since, now = 0, -1, 0.0, 0.0
         first: dict[int, Sign | None] = {}
-        looked = 0.0
-        try:
-            while not self._stop.wait(self._pause):
-                beat += 1
-                where, now = self._where, time.monotonic()
-                text = f"{beat} {where.moves} {int(bool(where.waiting))} {where.step} {where.waiting}"
-                _write(self._file, text)
-                if where.moves != seen or not where.waiting:
-                    seen, since, first = where.moves, now, {}
-                elif now - since >= self._seconds / 2:
-                    if not first:
-                        first, looked = self._signs(), now
-                    elif now - since >= self._seconds and now - looked >= self._seconds / 2:
-                        self._judge(first, now - since)
-                        first, looked = self._signs(), now
-        finally:
-            os.close(self._file)
+        looked, last = 0.0, time.monotonic()
+        while not self._stop.wait(self._pause):
+            # Time in which this thread did not get to run is not time in which it waited for others: all ranks may have
+            # been stopped together (a suspended job), and none of them has had time for a sign of life since.
+            last, gone = time.monotonic(), time.monotonic() - last
+            now += min(gone, 2 * self._pause)
+            beat += 1
+            where = self._where
+            text = f"{beat} {where.moves} {int(bool(where.waiting))} {where.step} {where.waiting}"
+            _write(self._place(self._rank), text)
+            if where.moves != seen or not where.waiting:
+                seen, since, first = where.moves, now, {}
+            elif now - since >= self._seconds / 2:
+                if not first:
+                    first, looked = self._signs(), now
+                elif now - since >= self._seconds and now - looked >= self._seconds / 2:
+                    self._judge(first, now - since)
+                    first, looked = self._signs(), now
 
     def _signs(self) -> dict[int, Sign | None]:
         """Return the other ranks' signs; ``None`` where there is none."""
@@ -168,9 +171,14 @@ class Watchdog:
         )
 
 
-def _write(file: int, text: str) -> None:
+def _write(place: Path, text: str) -> None:
+    """Write a record over the last one. Opened and closed for it: a network file system passes it on only then."""
     with suppress(OSError):  # on a full disk the file's bytes are there already; whoever cannot write seems silent
-        os.pwrite(file, text.encode()[:_LENGTH].ljust(_LENGTH), 0)
+        file = os.open(place, os.O_WRONLY)
+        try:
+            os.pwrite(file, text.encode()[:_LENGTH].ljust(_LENGTH), 0)
+        finally:
+            os.close(file)
 
 
 def _read(place: Path) -> Sign | None:

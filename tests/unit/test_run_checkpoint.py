@@ -10,12 +10,10 @@ import pytest
 from mpi_opt.algorithms.parts.trigger import TriggerMemory
 from mpi_opt.compression.messages import Signs
 from mpi_opt.errors import DataError, MpiOptError
-from mpi_opt.network.base import Whereabouts
 from mpi_opt.network.collectives import Solo
 from mpi_opt.run import checkpoint
 from mpi_opt.run.checkpoint import Checkpoints, found, read_manifest, read_node
 from mpi_opt.run.freezing import Frozen, freeze, thaw
-from mpi_opt.run.watchdog import Watchdog
 
 
 def piece(node=0, size=5):
@@ -161,50 +159,3 @@ def test_what_cannot_be_held_is_refused_by_name(value):
 def test_a_text_of_another_kind_makes_nothing(text):
     with pytest.raises(ValueError, match="no state of this version"):
         thaw(text, [])
-
-
-# --- the watchdog -----------------------------------------------------------------------------------------------------
-
-
-def watch(folder, rank, where, told, seconds=0.4, size=2):
-    return Watchdog(folder, rank, size, where, seconds, told.append)
-
-
-def test_a_rank_that_computes_or_moves_is_waited_for(tmp_path):
-    told = []
-    mine, theirs = Whereabouts(waiting="neighbours 1"), Whereabouts()
-    with watch(tmp_path / ".alive", 0, mine, told), watch(tmp_path / ".alive", 1, theirs, told):
-        threading.Event().wait(1.5)
-    assert told == []
-    assert not tmp_path.exists() or list(tmp_path.iterdir()) == []
-
-
-def test_a_silent_rank_is_named_with_step_and_wait(tmp_path):
-    told = []
-    mine = Whereabouts(step=12, waiting="neighbours 1, 3")
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "kept").touch()
-    with watch(tmp_path / "run" / ".alive", 0, mine, told):
-        (tmp_path / "run" / ".alive" / "rank_00001").write_text("7 3 0 11")  # it never changes
-        threading.Event().wait(1.5)
-    assert told
-    for word in ("step 12", "rank 0 of 2", "neighbours 1, 3", "no sign of life of rank 1", "network.watchdog = 0.4"):
-        assert word in told[0]
-
-
-def test_ranks_that_wait_for_each_other_are_ended(tmp_path):
-    told = []
-    with (
-        watch(tmp_path / ".alive", 0, Whereabouts(waiting="rank 1"), told),
-        watch(tmp_path / ".alive", 1, Whereabouts(waiting="rank 0"), told),
-    ):
-        threading.Event().wait(1.5)
-    assert told
-    assert "all ranks wait for each other" in told[0]
-
-
-def test_a_rank_that_does_not_wait_judges_nobody(tmp_path):
-    told = []
-    with watch(tmp_path / ".alive", 0, Whereabouts(), told):
-        threading.Event().wait(1.0)
-    assert told == []
