@@ -326,6 +326,17 @@ def library() -> str:
     return " ".join(MPI.Get_library_version().splitlines()[0].strip("\x00").split())
 
 
+def thread_level() -> str:
+    """Return how far threads of a process may call MPI: single, funneled, serialized or multiple."""
+    names = {
+        MPI.THREAD_SINGLE: "single",
+        MPI.THREAD_FUNNELED: "funneled",
+        MPI.THREAD_SERIALIZED: "serialized",
+        MPI.THREAD_MULTIPLE: "multiple",
+    }
+    return names.get(MPI.Query_thread(), "unknown")
+
+
 def probe_world() -> tuple[float, float]:
     """Return latency (s one way) and bandwidth (bytes/s) between the ranks of the world; called by all."""
     comm = MPI.COMM_WORLD.Dup()

@@ -114,6 +114,7 @@ def test_commands_of_this_release(capsys: pytest.CaptureFixture[str]) -> None:
         "resume",
         "plan",
         "info",
+        "verify",
         "submit",
         "status",
         "watch",
