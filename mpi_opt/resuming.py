@@ -168,29 +168,27 @@ class Kept:
 def read_kept(folder: Path, local: Sequence[int], nodes: int, collectives: Collectives) -> Kept | None:
     """Return the newest checkpoint that is whole on all processes; ``None`` where none was ever written.
 
+    Metrics that do not reach up to a checkpoint make it one that is not whole.
+
     Raises
     ------
     DataError
-        None of them is whole, or the metrics do not reach up to it: says of each what is wrong; on every process.
+        None of them is whole: says of each what is wrong; on every process.
     """
 
-    def read(manifest: Manifest) -> list[Mapping[str, Any]]:
+    def read(manifest: Manifest) -> list[tuple[Mapping[str, Any], Earlier, Mapping[str, Any]]]:
         if manifest.nodes != nodes:
             raise DataError(f"{manifest.path}: of {manifest.nodes} nodes, the run has {nodes}")
-        return [read_node(manifest, node) for node in local]
+        held = []
+        for node in local:
+            piece = read_node(manifest, node)
+            held.append((piece, *_metrics(folder / "metrics" / f"rank_{node:05d}.h5", *piece["recorded"])))
+        return held
 
-    manifest, pieces, notes = _newest(folder, collectives, read)
+    manifest, held, notes = _newest(folder, collectives, read)
     if manifest is None:
         return None
-    earlier, attributes, error = [], [], None
-    try:
-        for node, piece in zip(local, pieces, strict=True):
-            rows, facts = _metrics(folder / "metrics" / f"rank_{node:05d}.h5", *piece["recorded"])
-            earlier.append(rows)
-            attributes.append(facts)
-    except DataError as caught:
-        error = caught
-    collectives.check(error)
+    pieces, earlier, attributes = zip(*held, strict=True)
     return Kept(manifest.step, pieces, earlier, attributes, notes)
 
 

@@ -89,7 +89,7 @@ def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
         try:
             fresh.write_bytes(data)
             if durable:
-                _to_disk(fresh)
+                to_disk(fresh)
             os.replace(fresh, place)
             if durable:
                 sync_folder(place.parent)
@@ -197,11 +197,17 @@ def abandon(file: Any) -> None:
 
 def sync_folder(path: Path) -> None:
     """Flush a folder to the disk: the names in it."""
-    _to_disk(path)
+    to_disk(path)
 
 
-def _to_disk(path: Path) -> None:
-    """Flush a file or a folder to the disk."""
+def to_disk(path: Path) -> None:
+    """Flush a file, or a folder (the names in it), to the disk.
+
+    Raises
+    ------
+    OSError
+        It cannot be.
+    """
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -16,7 +16,7 @@ from typing import Any
 
 from mpi_opt.errors import MpiOptError
 from mpi_opt.metrics import schema
-from mpi_opt.metrics.files import abandon, open_appending, replace_file
+from mpi_opt.metrics.files import abandon, open_appending, replace_file, sync_folder, to_disk
 from mpi_opt.metrics.layout import Table
 from mpi_opt.types import Vector
 
@@ -53,8 +53,8 @@ class RankWriter:
         """Whether the file is open now."""
         return self._file is not None
 
-    def make(self, data: bytes) -> None:
-        """Make the file of ``layout.new_file``'s bytes.
+    def make(self, data: bytes, *, durable: bool = False) -> None:
+        """Make the file of ``layout.new_file``'s bytes; ``durable`` where it takes the place of one with rows in it.
 
         Raises
         ------
@@ -63,11 +63,11 @@ class RankWriter:
         """
         self._rows_safe = self._series.written
         if not self._hold:
-            replace_file(self._path, data, durable=False)
+            replace_file(self._path, data, durable=durable)
             return
         # Made under another name: readers that poll must not meet a file that is not yet in SWMR mode.
         fresh = self._path.with_name(f".{self._path.name}.making")
-        replace_file(fresh, data, durable=False)
+        replace_file(fresh, data, durable=durable)
         try:
             self._open(fresh)
             os.rename(fresh, self._path)
@@ -126,6 +126,23 @@ class RankWriter:
         self._committed[:] = (self._series.written, self._syncs.written)
         self._file.flush()
         self._rows_safe = self._series.written
+
+    def force(self) -> None:
+        """Have all rows written so far outlive the loss of the machine: a checkpoint relies on them.
+
+        Raises
+        ------
+        MpiOptError
+            They cannot be forced onto the disk: names the file and the reason.
+        """
+        try:
+            if self._file is None:
+                to_disk(self._path)
+            else:
+                os.fsync(self._file.id.get_vfd_handle())
+            sync_folder(self._path.parent)
+        except OSError as error:
+            raise MpiOptError(f"{self._path} cannot be forced onto the disk: {error.strerror or error}") from error
 
     def vectors(self, vectors: Mapping[str, Vector]) -> None:
         """Write final vectors, by the names of their datasets."""

@@ -99,7 +99,7 @@ class Recorder:
         self._file = RankWriter(self.path, self._series, self._syncs, hold=hold)
         if earlier is not None:
             self._series.written, self._syncs.written = earlier.counts
-        self._file.make(new_file(attributes, dim, average, earlier))
+        self._file.make(new_file(attributes, dim, average, earlier), durable=earlier is not None)
         self._sync_buffers = tuple(self._syncs.buffers[column.name] for column in schema.SYNCS)
         self._flushed = clock()
 
@@ -166,7 +166,7 @@ class Recorder:
         self.seconds += self._clock() - start
 
     def position(self) -> tuple[int, int]:
-        """Write what waits; return how many rows and synchronisation indices are in the file.
+        """Write what waits, onto the disk itself; return how many rows and synchronisation indices are in the file.
 
         Raises
         ------
@@ -174,6 +174,7 @@ class Recorder:
             As `flush`.
         """
         self.flush()
+        self._file.force()
         return self._series.written, self._syncs.written
 
     def flush(self) -> None:

@@ -105,9 +105,12 @@ class Checkpoints:
         self.collectives.check(_told(error, self.folder))
 
     def _begin(self, making: Path) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        if not self.folder.is_dir():
+            self.folder.mkdir(parents=True)
+            sync_folder(self.folder.parent)
         for left in self.folder.glob(".step_*"):
-            shutil.rmtree(left)
+            # What cannot be removed does no harm: a network file system may hold on to a file that was open.
+            shutil.rmtree(left, ignore_errors=True)
         making.mkdir()
 
     def _complete(self, making: Path, final: Path, step: int, files: Sequence[Mapping[str, Any]]) -> None:

@@ -5,6 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 from support import interrupted
@@ -134,24 +135,27 @@ def test_damaged_checkpoints_are_passed_over_and_named(mpirun, tmp_path):
     )
     assert codes == [75], said
     assert [path.name for path in sorted((out / "checkpoints").iterdir())] == ["step_000000000024", "step_000000000030"]
-    for name in ("missing", "changed", "all", "none"):
+    names = ("missing", "changed", "short", "all", "none")
+    for name in names:
         shutil.copytree(out, tmp_path / name)
     newest = Path("checkpoints") / "step_000000000030"
     (tmp_path / "missing" / newest / "node_00001.h5").unlink()
     spoil(tmp_path / "changed" / newest / "node_00002.h5")
+    with h5py.File(tmp_path / "short" / "metrics" / "rank_00001.h5", "r+") as file:  # as after a loss of power
+        file["committed"][0] -= 1
     spoil(tmp_path / "all" / newest / "manifest.json")
     (tmp_path / "all" / "checkpoints" / "step_000000000024" / "node_00000.h5").unlink()
     shutil.rmtree(tmp_path / "none" / "checkpoints")
-    again = [{"argv": ["resume", str(tmp_path / name), *QUIET]} for name in ("missing", "changed", "all", "none")]
+    again = [{"argv": ["resume", str(tmp_path / name), *QUIET]} for name in names]
     codes, said = several(mpirun, tmp_path, again)
-    assert codes == [0, 0, 3, 0], said
-    for name, node in (("missing", 1), ("changed", 2)):
+    assert codes == [0, 0, 0, 3, 0], said
+    for name, file in (("missing", "node_00001"), ("changed", "node_00002"), ("short", "rank_00001")):
         log = (tmp_path / name / "log.txt").read_text()
-        assert re.search(rf"checkpoint step_000000000030 is passed over: \S*node_0000{node}\.h5: ", log), log
+        assert re.search(rf"checkpoint step_000000000030 is passed over: \S*{file}\.h5: ", log), log
         assert "resumed from the checkpoint at step 24" in log
         same_runs(whole, tmp_path / name, N, besides=("control_bytes",))
     assert re.search(
-        r"no checkpoint is whole: .*0030 .*manifest\.json: damaged.*0024 .*node_00000\.h5: missing", said[2]
+        r"no checkpoint is whole: .*0030 .*manifest\.json: damaged.*0024 .*node_00000\.h5: missing", said[3]
     )
     assert "no checkpoint was written yet: the run begins again" in (tmp_path / "none" / "log.txt").read_text()
     same_runs(whole, tmp_path / "none", N, besides=("control_bytes",))

@@ -525,3 +525,40 @@ def test_a_resumed_file_begins_with_earlier_rows_and_goes_on(tmp_path, hold):
     assert new.syncs["drift"].tolist() == [0.0, 0.5, 1.0, 1.5, 2.0]
     assert new.attributes == old.attributes
     assert new.model is None
+
+
+@pytest.mark.parametrize("hold", [True, False])
+def test_what_a_checkpoint_relies_on_is_forced_onto_the_disk(hold, tmp_path, monkeypatch):
+    path, forced, real = tmp_path / "r.h5", [], os.fsync
+
+    def fsync(handle):
+        forced.append(os.fstat(handle).st_ino)
+        real(handle)
+
+    def names():
+        found = {path.stat().st_ino: "file", tmp_path.stat().st_ino: "folder"}
+        seen = [found[inode] for inode in forced]
+        forced.clear()
+        return seen
+
+    monkeypatch.setattr(files.os, "fsync", fsync)
+    with Recorder(path, attributes=attributes(), dim=2, hold=hold, flush_seconds=0.0) as recorder:
+        recorder.row(numbers(0))
+        recorder.flush()
+        assert names() == []  # between checkpoints it is the system's matter
+        recorder.position()
+        assert names() == ["file", "folder"]
+    old = read_rank(path)
+    earlier = Earlier(dict(old.series), dict(old.syncs))
+    with Recorder(path, attributes=attributes(), dim=2, earlier=earlier, hold=hold):
+        assert "file" in names()  # it takes the place of rows that are nowhere else
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with (
+        Recorder(tmp_path / "s.h5", attributes=attributes(), dim=2, hold=hold) as recorder,
+        pytest.raises(MpiOptError, match=r"s\.h5 cannot be forced onto the disk: No space left"),
+    ):
+        recorder.position()

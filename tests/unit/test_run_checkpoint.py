@@ -159,3 +159,20 @@ def test_what_cannot_be_held_is_refused_by_name(value):
 def test_a_text_of_another_kind_makes_nothing(text):
     with pytest.raises(ValueError, match="no state of this version"):
         thaw(text, [])
+
+
+def test_what_cannot_be_removed_does_not_end_a_run(tmp_path, monkeypatch):
+    """A network file system may keep a file of a half-made one that somebody had open."""
+    half = tmp_path / "checkpoints" / ".step_000000000099.making"
+    half.mkdir(parents=True)
+    real = checkpoint.shutil.rmtree
+
+    def held(path, ignore_errors=False):
+        if path == half:
+            if not ignore_errors:
+                raise OSError(39, "Directory not empty", str(path))
+        else:
+            real(path, ignore_errors)
+
+    monkeypatch.setattr(checkpoint.shutil, "rmtree", held)
+    assert read_manifest(write(tmp_path, 10)).step == 10
