@@ -22,12 +22,15 @@ class Begin:
         Where all nodes begin, if not at zero or at the checkpoint.
     notes : tuple of str
         What a person should know of it.
+    again : bool
+        At zero, though the run had begun before: it had no checkpoint yet.
     """
 
     kept: Kept | None = None
     step: int = 0
     x0: Vector | None = None
     notes: tuple[str, ...] = ()
+    again: bool = False
 
 
 def find_begin(built: Built, collectives: Collectives, past: Past | None, *, anew: bool) -> Begin:
@@ -47,7 +50,7 @@ def find_begin(built: Built, collectives: Collectives, past: Past | None, *, ane
     DataError
         On every process: there are checkpoints, and none is whole.
     """
-    nothing = Begin(notes=("no checkpoint was written yet: the run begins again",))
+    nothing = Begin(notes=("no checkpoint was written yet: the run begins again",), again=not anew)
     if past is None:
         return Begin()
     nodes = built.nodes[0].count

@@ -8,6 +8,7 @@ from typing import TypedDict
 
 import numpy as np
 
+from mpi_opt.beginning import Begin
 from mpi_opt.build import Built
 from mpi_opt.errors import MpiOptError
 from mpi_opt.job import Job, to_toml
@@ -16,7 +17,6 @@ from mpi_opt.metrics.joined import join
 from mpi_opt.metrics.recorder import Recorder
 from mpi_opt.model import save_model
 from mpi_opt.network.collectives import Collectives
-from mpi_opt.resuming import Kept
 from mpi_opt.run.folder import clear_folder
 from mpi_opt.run.plan import Outcome
 
@@ -31,7 +31,7 @@ def open_recorders(
     library: str,
     command: Sequence[str],
     stack: ExitStack,
-    kept: Kept | None = None,
+    begin: Begin,
 ) -> list[Recorder]:
     """Open one metrics file for each local node, on ``stack``; all processes agree that it worked.
 
@@ -42,7 +42,7 @@ def open_recorders(
         found there is not.
     """
     started = collectives.broadcast(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
-    job, recorders, error = built.job, [], None
+    job, kept, recorders, error = built.job, begin.kept, [], None
     try:
         for k, node in enumerate(built.nodes):
             i = node.index
@@ -79,7 +79,7 @@ def open_recorders(
             recorder.discard()
         collectives.check(None)  # nobody has a file open in the folder
         if collectives.rank == 0 and kept is None:
-            clear_folder(folder)
+            clear_folder(folder, again=begin.again)
     collectives.check(error)
     return recorders
 

@@ -92,7 +92,9 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
         earlier = None if past is None else past.folder
         built, trial = prepare_run(job, collectives, world.nodes, world.local, world.measure, earlier)
         begin = find_begin(built, collectives, past, anew=anew)
-        folder = open_folder(out, collectives, overwrite=orders.overwrite) if begin.kept is None else out.absolute()
+        folder = out.absolute()
+        if begin.kept is None:
+            open_folder(folder, collectives, overwrite=orders.overwrite, again=begin.again)
         rules = StopRules(**msgspec.structs.asdict(job.stop) | {"seconds": _seconds(job)})
         shown = _open_log(built, folder, world, orders, rules, stack, begin)
         signals = stack.enter_context(Signals())
@@ -107,7 +109,7 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
         del trial  # and with it the data as read
         if begin.kept is None:
             keep(built, folder, collectives)
-        recorders = open_recorders(built, folder, collectives, world.library, orders.command, stack, begin.kept)
+        recorders = open_recorders(built, folder, collectives, world.library, orders.command, stack, begin)
         if begin.kept is not None and collectives.rank == 0:
             write_lost(folder, ())  # all are here again
         firsts = [node == 0 for node in world.local]
@@ -180,7 +182,7 @@ def _conclude(stage: Stage, outcome: Outcome, summary: Sequence[str]) -> None:
 def _take_over(folder: Path, orders: Orders, rules: StopRules, stack: ExitStack) -> Progress:
     """Do what the first process did that died: hold the folder, go on with the log."""
     with suppress(JobError):
-        stack.enter_context(Claim(folder, Solo()))
+        stack.enter_context(Claim(folder, Solo(), heir=True))
     try:
         log = stack.enter_context((folder / "log.txt").open("a", encoding="utf-8"))
     except OSError:
@@ -245,7 +247,7 @@ def _open_log(
                 shown.say(note)
         except (OSError, MpiOptError) as failed:
             if begin.kept is None:
-                clear_folder(folder)
+                clear_folder(folder, again=begin.again)
             reason = failed.strerror if isinstance(failed, OSError) else failed
             error = JobError(f"cannot write to {folder}: {reason}; give another --out")
     world.collectives.check(error)

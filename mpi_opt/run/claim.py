@@ -34,10 +34,14 @@ class Claim:
         Only the first process touches the disk.
     wait : callable, optional
         Waits for so many seconds.
+    heir : bool, optional
+        Takes the folder over from a process of the same run that died: the signs of life there are the run's own.
     """
 
-    def __init__(self, folder: Path, collectives: Collectives, wait: Callable[[float], None] = time.sleep) -> None:
-        self._folder, self._collectives, self._wait = folder, collectives, wait
+    def __init__(
+        self, folder: Path, collectives: Collectives, wait: Callable[[float], None] = time.sleep, *, heir: bool = False
+    ) -> None:
+        self._folder, self._collectives, self._wait, self._heir = folder, collectives, wait, heir
         self._file: int | None = None
 
     def __enter__(self) -> Self:
@@ -90,7 +94,8 @@ class Claim:
                 os.close(file)
         before = os.pread(self._file, 512, 0).decode(errors="replace").strip()
         host = socket.gethostname()
-        if before and not before.startswith(f"{host}, ") and self._lives(place):
+        foreign = before and not self._heir and not before.startswith(f"{host}, ")
+        if foreign and self._lives(place):
             os.close(self._file)
             self._file = None
             raise self._taken(before)

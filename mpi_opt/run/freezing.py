@@ -108,8 +108,10 @@ def _thaw(text: dict[str, Any], arrays: Sequence[npt.NDArray[Any]]) -> Any:
     if kind != "class":
         raise KeyError(kind)
     made = _class(held)
-    if "items" in text:
+    if issubclass(made, tuple):
         return made(*(thaw(item, arrays) for item in text["items"]))
+    if list(text["fields"]) != [field.name for field in fields(made)]:
+        raise KeyError(f"{held} has other fields")
     # Not through its constructor: what it would work out anew, such as a memo, is held as it was.
     value = object.__new__(made)
     for name, field in text["fields"].items():
@@ -119,11 +121,14 @@ def _thaw(text: dict[str, Any], arrays: Sequence[npt.NDArray[Any]]) -> Any:
 
 def _class(name: str) -> Any:
     module, _, path = name.partition(":")
-    if not module.startswith(_PACKAGE):
+    if not module.startswith(_PACKAGE) or module.endswith("__"):  # __main__ would run when it is imported
         raise KeyError(name)
     found: Any = importlib.import_module(module)
     for part in path.split("."):
         found = getattr(found, part)
-    if not (isinstance(found, type) and (is_dataclass(found) or issubclass(found, tuple))):
+    # Defined there, not only imported there: modules lead to everything that they import.
+    if not (
+        isinstance(found, type) and found.__module__ == module and (is_dataclass(found) or issubclass(found, tuple))
+    ):
         raise KeyError(name)
     return found

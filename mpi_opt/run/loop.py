@@ -41,7 +41,6 @@ class Run:
         self.controlled = False
         self.answer: Vector | None = None
         self.asked = ""
-        self.kept = -1
         self.since = self.began
         self.due = 0.0
         self.rows: list[dict[str, float | int]] = []
@@ -165,7 +164,7 @@ class Run:
         if self.answer is not None:
             self.answer[4] = 0.0  # it was asked before this checkpoint
         plan.checkpoints.write(self.t, {node.index: piece for node, piece in zip(plan.nodes, take(self), strict=True)})
-        self.kept, self.since, self.due = self.t, time.perf_counter(), 0.0
+        self.since, self.due = time.perf_counter(), 0.0
 
     def _pause(self) -> Outcome:
         """Leave the run where it is, to be resumed."""

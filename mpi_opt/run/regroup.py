@@ -77,7 +77,7 @@ def regroup(run: Run, plan: Plan, positions: Sequence[Position]) -> None:
     # Another objective from here on: what was reached before says nothing.
     run.watch, run.control = Watch(plan.rules), Control(plan.rules, plan.network.nodes)
     run.controlled, run.answer, run.asked = False, None, ""
-    run.inspected, run.kept, run.due, run.since = -1, -1, 0.0, time.perf_counter()
+    run.inspected, run.due, run.since = -1, 0.0, time.perf_counter()
 
 
 def _sync_every(plan: Plan) -> int:

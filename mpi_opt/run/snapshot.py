@@ -31,7 +31,6 @@ class Running(Protocol):
     controlled: bool
     answer: Vector | None
     inspected: int
-    kept: int
 
 
 def take(run: Running) -> list[dict[str, Any]]:
@@ -76,7 +75,7 @@ def restore(run: Running, pieces: Sequence[Mapping[str, Any]]) -> None:
         _copy(piece["traffic"], plan.network.traffic[index])
         if plan.phases and piece["phases"] is not None:
             _copy(piece["phases"], plan.phases[index])
-    run.t = run.kept = first["t"]
+    run.t = first["t"]
     run.clock = first["clock"]
     run.began = time.perf_counter() - first["wall"]
     run.watch.least, run.watch.waited = first["least"], first["waited"]

@@ -150,6 +150,11 @@ def test_what_cannot_be_held_is_refused_by_name(value):
         {"class": "mpi_opt.cli:main", "items": []},
         {"class": "mpi_opt.metrics.files:os.system", "items": ["true"]},
         {"class": "mpi_opt.nothing:X", "fields": {}},
+        {"class": "mpi_opt.__main__:X", "fields": {}},  # it would start the command
+        {"class": "mpi_opt.run.freezing:np.random.SeedSequence", "fields": {}},
+        {"class": "mpi_opt.cli:os.stat_result", "items": [[0] * 10]},
+        {"class": "mpi_opt.algorithms.parts.trigger:TriggerMemory", "fields": {}},  # of another version
+        {"class": "mpi_opt.network.base:Traffic", "items": []},
         {"array": 3},
         {"what": 3},
         {},

@@ -103,6 +103,9 @@ def test_a_run_of_another_machine_shows_by_its_signs(beats, age, tmp_path):
         with claim:
             pass
     assert waited == ([] if age else [10.0])
+    with Claim(tmp_path, Solo(), wait, heir=True):  # its own run's signs say nothing
+        assert (tmp_path / ".lock").read_text().endswith(f"process {os.getpid()}")
+    assert waited == ([] if age else [10.0])
 
 
 def test_what_cannot_be_written_to_is_refused(tmp_path):

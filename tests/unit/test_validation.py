@@ -12,7 +12,7 @@ from support.jobs import write_libsvm
 from support.prepared import loaded_of
 from support.threads import on_threads
 
-from mpi_opt import validation
+from mpi_opt import training, validation
 from mpi_opt.datasets.folds import deal_folds, without_fold
 from mpi_opt.datasets.load import DataSpec, load
 from mpi_opt.errors import DataError, DivergedError, JobError
@@ -364,6 +364,10 @@ def test_a_run_that_goes_on_takes_what_was_chosen(folder):
     assert trial is not None
 
 
+def no_room(*_):
+    raise JobError("no room")
+
+
 @pytest.mark.parametrize("change", [[], ["stop.steps=39"]])
 def test_folds_done_before_a_run_was_cut_off_are_not_done_again(folder, monkeypatch, change):
     whole = tuned(folder, out="whole")
@@ -378,6 +382,11 @@ def test_folds_done_before_a_run_was_cut_off_are_not_done_again(folder, monkeypa
     monkeypatch.setattr(validation, "_train", cut_off)
     with pytest.raises(KeyboardInterrupt):
         tuned(folder)
+    plain = training.replace_file
+    monkeypatch.setattr(training, "replace_file", no_room)  # a start that is refused loses nothing either
+    with pytest.raises(JobError, match="cannot write to .*: no room"):
+        resume_job(folder / "out", Orders(progress="none", command=["test"]), change, repartition=False)
+    monkeypatch.setattr(training, "replace_file", plain)
     assert resume_job(folder / "out", Orders(progress="none", command=["test"]), change, repartition=False) == 0
     model = load_model(folder / "out" / "model.h5")
     # another job would be compared with the folds of this one: it begins again
