@@ -105,7 +105,7 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
             try:
                 built = trial.settle(built, course, folder, world.library)
             except PausedError as paused:
-                return _left(str(paused), shown, folder)
+                return _left(str(paused), shown, world, folder)
         del trial  # and with it the data as read
         if begin.kept is None:
             keep(built, folder, collectives)
@@ -195,12 +195,15 @@ def _pause(stage: Stage, outcome: Outcome, recorders: Sequence[Recorder]) -> Non
     for recorder in recorders:
         recorder.close(f"paused: {outcome.reason} after {outcome.steps} steps; mpi-opt resume goes on")
     stage.network.close()
-    _left(f"{outcome.reason}; a checkpoint holds all up to step {outcome.steps}", stage.shown, stage.folder)
+    what = f"{outcome.reason}; a checkpoint holds all up to step {outcome.steps}"
+    _left(what, stage.shown, stage.world, stage.folder)
 
 
-def _left(what: str, shown: Progress, folder: Path) -> int:
+def _left(what: str, shown: Progress, world: World, folder: Path) -> int:
     shown.say(f"paused: {what}")
-    shown.say(f"go on with: mpi-opt resume {os.path.relpath(folder)}")
+    size = world.collectives.size
+    launcher = f"mpiexec -n {size} " if size > 1 else ""
+    shown.say(f"go on with: {launcher}mpi-opt resume {os.path.relpath(folder)}")
     return EXIT_PAUSED
 
 

@@ -131,7 +131,8 @@ def _look_up(word: str, search: Sequence[Path]) -> list[tuple[CheckedFile, str |
     try:
         source = resolve(word, search)
         if not isinstance(source, TextFiles):
-            return [(CheckedFile(word, None), "is no LIBSVM text, and looked through is only that")]
+            why = "is no LIBSVM text, and only that is looked through; mpi-opt data convert checks tables and arrays"
+            return [(CheckedFile(word, None), why)]
         sizes = zip(source.paths, source.sizes, strict=True)
         return [(CheckedFile(str(path), path, size, detect(path) is not None), None) for path, size in sizes]
     except DataError as error:

@@ -23,6 +23,7 @@ MARK = b"\xef\xbb\xbf"
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _SAMPLE = 20
+_TO_PREDICT = " (to predict rows without labels: --no-label)"
 _SHOWN = 12
 _LIBSVM = re.compile(rb"\s*\S+(\s+(qid|\d+):[^\s,;]+)+\s*(#.*)?")
 
@@ -209,14 +210,14 @@ def _label(where: str, wanted: str | int | None, names: Sequence[str] | None, wi
     if names is None:
         raise DataError(
             f"{where}: has no header, so which of its {width} columns is the label? Say its number, "
-            "data.label = 0 for the first or -1 for the last"
+            f"data.label = 0 for the first or -1 for the last{_TO_PREDICT}"
         )
     found = [column for column, name in enumerate(names) if name.lower() in LABEL_NAMES]
     if len(found) != 1:
         which = "no column is" if not found else f"{len(found)} columns are"
         raise DataError(
             f"{where}: which column is the label? {which} called {', '.join(LABEL_NAMES[:-1])} or {LABEL_NAMES[-1]}; "
-            f'say data.label = "NAME" with one of {_shown(names)}, or its number from 0'
+            f'say data.label = "NAME" with one of {_shown(names)}, or its number from 0{_TO_PREDICT}'
         )
     return found[0]
 
@@ -241,7 +242,8 @@ def _column(where: str, key: str, wanted: str | int, names: Sequence[str] | None
 
 
 def _refuse(where: str, key: str, wanted: str, why: str) -> NoReturn:
-    raise DataError(f'{where}: has no column for data.{key} = "{wanted}": {why}')
+    unlabelled = _TO_PREDICT if key == "label" else ""
+    raise DataError(f'{where}: has no column for data.{key} = "{wanted}": {why}{unlabelled}')
 
 
 def _shown(names: Sequence[str]) -> str:

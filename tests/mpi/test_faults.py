@@ -117,7 +117,7 @@ def test_a_slow_rank_is_waited_for_others_are_kept_out_and_one_signal_pauses(mpi
     assert result.code == 75, str(result)
     said = (out / "log.txt").read_text()
     step = int(re.search(r"paused: SIGUSR1; a checkpoint holds all up to step (\d+)", said)[1])
-    assert re.search(r"go on with: mpi-opt resume \S*out$", said, re.M)
+    assert re.search(r"go on with: mpiexec -n \d+ mpi-opt resume \S*out$", said, re.M)
     assert whole_checkpoints(out)[0] == step
     assert not (out / ".alive").exists()
     assert not (out / ".lock").exists()
