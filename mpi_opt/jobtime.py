@@ -30,21 +30,22 @@ def end_of_job(environ: Mapping[str, str], collectives: Collectives) -> float:
     until = math.inf
     if collectives.rank == 0 and environ.get("SLURM_JOB_ID"):
         end = environ.get("SLURM_JOB_END_TIME", "")
-        until = float(end) if end.isdecimal() else _ask(environ["SLURM_JOB_ID"])
+        until = float(end) if end.isdecimal() else _ask(environ)
         if until < math.inf:
             now = time.time()
             until -= min(max(_SHARE * (until - now), _LEAST), _MOST)
     return float(collectives.broadcast(until))
 
 
-def _ask(job: str) -> float:
-    """Return the end of ``job`` by ``squeue``'s word; inf where it gives none."""
-    program = shutil.which("squeue")
+def _ask(environ: Mapping[str, str]) -> float:
+    """Return the end of the job by ``squeue``'s word; inf where it gives none."""
+    program = shutil.which("squeue", path=environ.get("PATH"))
     if program is None:
         return math.inf
     try:
         done = subprocess.run(
-            [program, "--noheader", "--jobs", job, "--format", "%e"],
+            [program, "--noheader", "--jobs", environ["SLURM_JOB_ID"], "--format", "%e"],
+            env={**environ, "SLURM_TIME_FORMAT": "standard"},  # people set others
             capture_output=True,
             text=True,
             timeout=_ASKED_SECONDS,

@@ -62,7 +62,7 @@ def look(folder: Path) -> Past:
     JobError
         There is no run.
     DataError
-        A metrics file is damaged.
+        The first metrics file is damaged, and there is no checkpoint.
     """
     place = folder / "job.toml"
     try:
@@ -74,15 +74,21 @@ def look(folder: Path) -> Past:
         ) from None
     first = folder / "metrics" / "rank_00000.h5"
     attributes: Mapping[str, Any] = {}
+    checkpoints, left, damaged = found(folder / "checkpoints"), None, None
     if first.exists():
-        attributes = read_rank(first, models=False).attributes
+        try:
+            attributes = read_rank(first, models=False).attributes
+        except DataError as error:
+            damaged = error
     elif (folder / "validation.json").exists():  # cut off before it had metrics
         with suppress(ValueError):
             attributes = json.loads((folder / "validation.json").read_bytes())
-    checkpoints, nodes, left = found(folder / "checkpoints"), attributes.get("nodes"), None
     if checkpoints:
         with suppress(DataError):  # damaged: an older one is taken, and said to be
             left = read_manifest(checkpoints[0]).nodes
+    if damaged is not None and left is None:
+        raise damaged
+    nodes = attributes.get("nodes", left)  # without metrics the models can still be gone on with, on other ranks
     return Past(
         folder=folder.absolute(),
         job=job,

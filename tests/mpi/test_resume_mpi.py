@@ -101,20 +101,27 @@ def test_what_cannot_be_resumed_is_refused_with_the_way_out(mpirun, tmp_path):
     assert re.search(r"already holds an unfinished run \(.*checkpoints.*\): give another --out", said[5])
     assert "cannot write to the result folder /proc/mpi_opt/out: " in said[6]
     before = contents(out)
+    shutil.copytree(out, tmp_path / "hurt")
+    (tmp_path / "hurt" / "metrics" / "rank_00000.h5").write_bytes(b"as after a loss of power")
     codes, said = several(
         mpirun,
         tmp_path,
         [
             {"argv": ["resume", str(out)]},
             {"argv": ["resume", str(out), "--allow-repartition", *QUIET]},
+            {"argv": ["resume", str(tmp_path / "hurt")]},
+            {"argv": ["resume", str(tmp_path / "hurt"), "--allow-repartition", *QUIET]},
         ],
         n=2,
     )
-    assert codes == [4, 0], said
+    assert codes == [4, 0, 4, 0], said
+    assert "hurt ran on 3 ranks, this is 2" in said[2]  # by its checkpoint's word
     assert re.search(
         r"ran on 3 ranks, this is 2: mpiexec -n 3 mpi-opt resume \S*cut, or .*--allow-repartition", said[0]
     )
     assert contents(out) == before
+    mended = [load_model(tmp_path / f"{name}-on-2" / "model.h5").weights for name in ("cut", "hurt")]
+    assert mended[0].tobytes() == mended[1].tobytes()
     log = (tmp_path / "cut-on-2" / "log.txt").read_text()
     assert "begun anew on 2 nodes instead of 3, at step 20: every node at the mean of the old nodes' models" in log
     old = read_rank(out / "metrics" / "rank_00000.h5")
