@@ -38,7 +38,7 @@ def everything(result):
     return result.output + "".join(result.logs.values())
 
 
-def start(tmp_path, *words, n=N, case="sparq-sgd", until=2, timeout=90):
+def start(tmp_path, *words, n=N, case="sparq-sgd", until=2, timeout=180):
     """Start a run that goes on for good; return it once it has written a checkpoint or two, and its processes."""
     job, out = write_case(tmp_path, case), tmp_path / "out"
     live = Live(n, ["mpi-opt", "run", job, "--out", out, *QUIET, *settings(*LONG, *words)], timeout)
@@ -86,7 +86,7 @@ def test_the_death_of_one_rank_ends_all_and_loses_nothing(mpirun, tmp_path, numb
 def test_a_rank_that_stops_is_named_and_all_end(tmp_path):
     live, pids, out = start(tmp_path, "network.watchdog=3")
     hit(pids[2], STOP)
-    seconds = live.gone(ranks(pids), 3 + 8)
+    seconds = live.gone(ranks(pids), 3 + 15)
     result = live.end()
     print(f"SIGSTOP to rank 2: all gone after {seconds:.2f} s, code {result.code}")
     assert seconds > 2.5
@@ -101,9 +101,9 @@ def test_a_rank_that_stops_is_named_and_all_end(tmp_path):
 
 
 def test_a_slow_rank_is_waited_for_others_are_kept_out_and_one_signal_pauses(mpirun, tmp_path):
-    live, pids, out = start(tmp_path, "network.watchdog=4")
+    live, pids, out = start(tmp_path, "network.watchdog=6")
     hit(pids[1], STOP)
-    time.sleep(2.5)
+    time.sleep(3.5)  # more than half of it, when the others begin to look
     hit(pids[1], GO)
     again = ["mpi-opt", "run", tmp_path / "sparq-sgd.toml", "--out", out, "--overwrite"]
     refused = mpirun(1, again, timeout=60)
@@ -128,7 +128,7 @@ def test_a_later_signal_ends_at_once(mpirun, tmp_path):
     live, pids, out = start(tmp_path)
     hit(pids[0], STOP)
     hit(pids[1], TERM)
-    time.sleep(2.2)
+    time.sleep(4.0)  # two seconds apart, also where the first is noticed late
     assert live.going
     hit(pids[1], TERM)
     seconds = live.gone(ranks(pids), 15)
@@ -138,7 +138,7 @@ def test_a_later_signal_ends_at_once(mpirun, tmp_path):
     assert whole_checkpoints(out)
 
 
-def planted(mpirun, tmp_path, what, rank, *words, step=40, timeout=60):
+def planted(mpirun, tmp_path, what, rank, *words, step=40, timeout=120):
     job, out = write_case(tmp_path, "sparq-sgd", every=10), tmp_path / "out"
     command = [PLANTED, what, rank, step, "run", job, "--out", out, *QUIET, *settings(*words)]
     result = mpirun(N, [str(word) for word in command], timeout=timeout)
