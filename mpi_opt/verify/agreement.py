@@ -90,8 +90,8 @@ def gossip(setting: Setting) -> Outcome:
             off = float(np.abs(models.mean(axis=0) - starts.mean(axis=0)).max())
             worst = max(worst, off)
             faults += [*_stochastic(W), *_course(name, W, models, starts, off, rounds if rate == 1.0 else None)]
-    detail = f"the mean of {n} node{'s' * (n > 1)} moved by {worst:.1e} in {len(runs)} x {ROUNDS} rounds; W is doubly stochastic"
-    return Outcome(detail, list(dict.fromkeys(faults)))
+    moved = f"the mean of {n} node{'s' * (n > 1)} moved by {worst:.1e} in {len(runs)} x {ROUNDS} rounds"
+    return Outcome(f"{moved}; W is doubly stochastic", list(dict.fromkeys(faults)))
 
 
 def _matrix(n: int, rows: Sequence[dict[int, float]]) -> Vector:

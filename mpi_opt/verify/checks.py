@@ -1,11 +1,13 @@
 """The checks in their order, how one is carried out by all processes together, and how all of them are."""
 
+import os
 import shutil
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -224,8 +226,6 @@ def _processes(environ: Mapping[str, str]) -> tuple[Collectives, Any, str, Calla
 
 
 def _end_process(code: int) -> None:
-    import os
-
     sys.stdout.flush()
     os._exit(code)
 
@@ -250,10 +250,8 @@ def _sees(place: Path, collectives: Collectives) -> str:
     """Return, alike on all processes, which of them do not see the folder; empty where all do."""
     until, seen = time.monotonic() + _SIGHT, False
     while not seen:
-        try:
+        with suppress(OSError):
             seen = (place / "seen").read_text(encoding="utf-8") == str(place)
-        except OSError:
-            pass
         if time.monotonic() > until:
             break
         if not seen:

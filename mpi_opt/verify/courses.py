@@ -122,7 +122,7 @@ def _unlike(
             f"{name}: after step {step} coordinate {at} of node {node} is {float(models[step, node, at])!r}, in the "
             f"matrix form {float(wanted[step, node, at])!r}"
         ]
-    if fired is not None and not np.array_equal(fired, speaks):
+    if fired is not None and speaks is not None and not np.array_equal(fired, speaks):
         return [f"{name}: nodes spoke at other synchronisations than in the matrix form"]
     return []
 

@@ -43,15 +43,20 @@ def check(setting: Setting) -> Outcome:
         faults.append(setting.shared)
     hosts = Counter(each.place.host for each in seen)
     named = ", ".join(f"{host} ({count})" for host, count in list(hosts.items())[:8])
-    size = everyone.size
     detail = [
-        f"{size} rank{'s' * (size > 1)} reach each other" if setting.comm is not None else "one process, no MPI",
+        _who(setting),
         f"host{'s' * (len(hosts) > 1)} {named}{', ...' if len(hosts) > 8 else ''}",
         "1 BLAS thread a rank",
         *([f"MPI thread level {level}"] if setting.comm is not None else []),
         *warnings([each.place for each in seen]),
     ]
     return Outcome("; ".join(detail), faults)
+
+
+def _who(setting: Setting) -> str:
+    if setting.comm is None:
+        return "one process, no MPI"
+    return f"{setting.nodes} ranks reach each other" if setting.nodes > 1 else "one rank"
 
 
 def _messages(setting: Setting) -> list[str]:

@@ -103,7 +103,8 @@ def check(setting: Setting) -> Outcome:
     """Run a compressed method and one that reduces under a meter, and compare what they count."""
     if setting.comm is None:
         return Outcome(left_out="needs MPI: start with mpiexec -n 4 mpi-opt verify")
-    faults, methods = list[str](), {"SPARQ-SGD": cases.sparq(), "allreduce-SGD": cases.allreduce()}
+    faults: list[str] = []
+    methods: dict[str, Algorithm] = {"SPARQ-SGD": cases.sparq(), "allreduce-SGD": cases.allreduce()}
     totals = np.zeros(3)
     for name, algorithm in methods.items():
         for ordered in (False, True):

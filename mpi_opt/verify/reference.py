@@ -104,7 +104,7 @@ def sparq_sgd(
         if (t + 1) % sync_every == 0:
             drift = ((X - estimates) ** 2).sum(axis=1)
             fired = drift > threshold * step_size**2
-            for i in np.flatnonzero(fired):
+            for i in np.flatnonzero(fired).tolist():
                 estimates[i] += sign_top_k(X[i] - estimates[i], k)
             X += consensus_rate * (W @ estimates - estimates)
             spoken.append(fired)

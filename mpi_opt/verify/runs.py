@@ -3,10 +3,12 @@
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from mpi_opt.errors import MpiOptError, RankFailedError
 from mpi_opt.execute import resume_job, run_job, simulate_job
 from mpi_opt.job import load_job
 from mpi_opt.metrics.joined import read_joined
@@ -17,6 +19,7 @@ from mpi_opt.run.watchdog import end_in_time
 from mpi_opt.training import Orders
 from mpi_opt.verify import cases
 from mpi_opt.verify.findings import Outcome
+from mpi_opt.verify.open_file import locks, while_open
 from mpi_opt.verify.setting import Setting
 
 STEPS, KEPT, EVERY = 36, 12, 6
@@ -62,10 +65,12 @@ def resume(setting: Setting) -> Outcome:
     _on_first(setting, lambda: _write(folder, n))
     job = load_job(folder / "job.toml", [f"network.watchdog={setting.seconds}"])
     orders = Orders(out=folder / "whole", progress="none", command=("mpi-opt", "verify"))
-    run_job(job, orders) if setting.comm is not None else simulate_job(job, orders, nodes=n)
-    _on_first(setting, lambda: _cut_off(folder / "whole", folder / "resumed"))
-    resume_job(folder / "resumed", Orders(progress="none", command=orders.command), (), repartition=False)
-    end_in_time(0)  # the run's own limit on MPI's end, which does not come yet
+    try:
+        run_job(job, orders) if setting.comm is not None else simulate_job(job, orders, nodes=n)
+        _on_first(setting, lambda: _cut_off(folder / "whole", folder / "resumed"))
+        resume_job(folder / "resumed", replace(orders, out=None), (), repartition=False)
+    finally:
+        end_in_time(0)  # the run's own limit on MPI's end, which does not come yet
     setting.collectives.check(None)  # all files are written
     for node in setting.local:
         faults += _unlike(*(read_rank(folder / run / _metrics(node)) for run in ("whole", "resumed")))
@@ -97,8 +102,6 @@ def metrics(setting: Setting) -> Outcome:
         joined = read_joined(folder / "metrics.h5")
         if joined.series["step"].shape != (n, rows) or (joined.series["step"] != EVERY * np.arange(rows)).any():
             faults.append(f"the joined view has steps {joined.series['step'].tolist()}")
-    from mpi_opt.verify.open_file import locks, while_open
-
     faults += while_open(setting)
     said, wrong = locks(setting)
     return Outcome(
@@ -109,11 +112,11 @@ def metrics(setting: Setting) -> Outcome:
 
 def _on_first(setting: Setting, act: Callable[[], None]) -> None:
     """Have the first process act; what goes wrong there is everybody's."""
-    error = None
+    error: Exception | None = None
     if setting.first:
         try:
             act()
-        except OSError as failed:
+        except (OSError, MpiOptError) as failed:
             error = failed
     setting.collectives.check(error)
 
@@ -132,13 +135,21 @@ def _write(folder: Path, n: int) -> None:
 
 
 def _cut_off(whole: Path, resumed: Path) -> None:
-    """Make of a finished run one that was killed behind the middle: no model, no view, no checkpoint of its end."""
+    """Make of a finished run one that was killed behind the middle: no model, no view, no checkpoint of its end.
+
+    Raises
+    ------
+    RankFailedError
+        It has no checkpoint from its middle.
+    """
     shutil.copytree(whole, resumed)
     for name in ("model.h5", "metrics.h5"):
         os.unlink(resumed / name)
     for checkpoint in found(resumed / "checkpoints"):
         if int(checkpoint.name.removeprefix("step_")) >= STEPS:
             shutil.rmtree(checkpoint)
+    if not found(resumed / "checkpoints"):
+        raise RankFailedError(f"a run of {STEPS} steps wrote no checkpoint before its end, asked for every {KEPT}")
 
 
 def _unlike(whole: RankMetrics, resumed: RankMetrics) -> list[str]:
