@@ -18,7 +18,8 @@ from mpi_opt.network.collectives import Collectives, Solo
 from mpi_opt.run.watchdog import end_in_time
 from mpi_opt.verify import agreement, courses, launched, moved, runs
 from mpi_opt.verify.findings import FAILED, LEFT_OUT, Finding, Outcome, merged
-from mpi_opt.verify.setting import VIRTUAL_NODES, Limit, Setting
+from mpi_opt.verify.limit import Limit
+from mpi_opt.verify.setting import VIRTUAL_NODES, Setting
 
 _PATIENCE = 10.0
 """Seconds that a rank with an unforeseen failure waits for the others to come to the end of the check."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mpi_opt.errors import MpiOptError, RankFailedError
+from mpi_opt.errors import EXIT_DONE, MpiOptError, RankFailedError
 from mpi_opt.execute import resume_job, run_job, simulate_job
 from mpi_opt.job import load_job
 from mpi_opt.metrics.joined import read_joined
@@ -66,9 +66,9 @@ def resume(setting: Setting) -> Outcome:
     job = load_job(folder / "job.toml", [f"network.watchdog={setting.seconds}"])
     orders = Orders(out=folder / "whole", progress="none", command=("mpi-opt", "verify"))
     try:
-        run_job(job, orders) if setting.comm is not None else simulate_job(job, orders, nodes=n)
+        _done("run", run_job(job, orders) if setting.comm is not None else simulate_job(job, orders, nodes=n))
         _on_first(setting, lambda: _cut_off(folder / "whole", folder / "resumed"))
-        resume_job(folder / "resumed", replace(orders, out=None), (), repartition=False)
+        _done("resume", resume_job(folder / "resumed", replace(orders, out=None), (), repartition=False))
     finally:
         end_in_time(0)  # the run's own limit on MPI's end, which does not come yet
     setting.collectives.check(None)  # all files are written
@@ -108,6 +108,11 @@ def metrics(setting: Setting) -> Outcome:
         f"{n} file{'s' * (n > 1)} of {rows} rows and {syncs} synchronisations, joined; read while open; {said}",
         [*faults, *wrong],
     )
+
+
+def _done(what: str, code: int) -> None:
+    if code != EXIT_DONE:
+        raise RankFailedError(f"'{what}' ended with code {code}")
 
 
 def _on_first(setting: Setting, act: Callable[[], None]) -> None:

@@ -2,6 +2,8 @@
 
 import fcntl
 import json
+import os
+import signal
 import time
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from mpi_opt.network.collectives import Solo
 from mpi_opt.verify import cases, checks, open_file, reference, runs
 from mpi_opt.verify import setting as places
 from mpi_opt.verify.findings import Outcome, merged
+from mpi_opt.verify.limit import Limit
 
 NAMES = ["launch", "reference", "lockstep", "replicas", "gossip", "bytes", "resume", "metrics"]
 NEEDS_MPI = {"lockstep", "bytes"}
@@ -160,7 +163,7 @@ def test_limit_ends_and_cleans(tmp_path, capsys):
     folder, ended = tmp_path / "mine", []
     folder.mkdir()
     here = alone(folder, seconds=0.3)
-    with places.Limit(here, ended.append) as limit, here.where.wait_in("neighbours 1, 3"):
+    with Limit(here, ended.append) as limit, here.where.wait_in("neighbours 1, 3"):
         limit.begin("bytes")
         until = time.monotonic() + 10
         while not ended and time.monotonic() < until:
@@ -168,6 +171,22 @@ def test_limit_ends_and_cleans(tmp_path, capsys):
     assert ended == [6]
     assert not folder.exists()
     assert "verify: bytes: not done within 0.3 s, waits for neighbours 1, 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_and_clean(number, tmp_path, capsys):
+    folder, ended, before = tmp_path / "mine", [], signal.getsignal(number)
+    folder.mkdir()
+    with Limit(alone(folder), ended.append) as limit:
+        limit.begin("resume")
+        os.kill(os.getpid(), number)
+        until = time.monotonic() + 10
+        while not ended and time.monotonic() < until:
+            time.sleep(0.01)
+    assert ended == [128 + number]
+    assert not folder.exists()
+    assert f"verify: resume: ended by {number.name}" in capsys.readouterr().err
+    assert signal.getsignal(number) is before
 
 
 def test_faults_of_all_ranks_are_told():
