@@ -160,15 +160,20 @@ class Kept:
         The metrics' rows up to there.
     attributes : sequence of mapping
         The metrics files' own, as the recorder takes them.
-    notes : tuple of str
-        Checkpoints passed over, and why.
+    passed : mapping of str to str
+        Names of checkpoints passed over, and why.
     """
 
     step: int
     pieces: Sequence[Mapping[str, Any]]
     earlier: Sequence[Earlier]
     attributes: Sequence[Mapping[str, str | int | float]]
-    notes: tuple[str, ...]
+    passed: Mapping[str, str]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of them."""
+        return _notes(self.passed)
 
 
 def read_kept(folder: Path, local: Sequence[int], nodes: int, collectives: Collectives) -> Kept | None:
@@ -191,11 +196,11 @@ def read_kept(folder: Path, local: Sequence[int], nodes: int, collectives: Colle
             held.append((piece, *_metrics(folder / "metrics" / f"rank_{node:05d}.h5", *piece["recorded"])))
         return held
 
-    manifest, held, notes = _newest(folder, collectives, read)
+    manifest, held, passed = _newest(folder, collectives, read)
     if manifest is None:
         return None
     pieces, earlier, attributes = zip(*held, strict=True)
-    return Kept(manifest.step, pieces, earlier, attributes, notes)
+    return Kept(manifest.step, pieces, earlier, attributes, passed)
 
 
 def mean_model(
@@ -220,14 +225,14 @@ def mean_model(
             total = values.copy() if node == 0 else total + values
         return total / manifest.nodes
 
-    manifest, mean, notes = _newest(folder, collectives, read)
-    return None if manifest is None else (manifest.step, collectives.broadcast(mean), notes)
+    manifest, mean, passed = _newest(folder, collectives, read)
+    return None if manifest is None else (manifest.step, collectives.broadcast(mean), _notes(passed))
 
 
 def _newest(folder: Path, collectives: Collectives, read: Callable[[Manifest], Any]) -> Any:
     """Return manifest and content of the newest checkpoint that every process can read, and why not newer ones."""
     paths = collectives.broadcast(found(folder / "checkpoints"))
-    notes: list[str] = []
+    passed: dict[str, str] = {}
     for path in paths:
         manifest, content, error = None, None, None
         try:
@@ -237,13 +242,17 @@ def _newest(folder: Path, collectives: Collectives, read: Callable[[Manifest], A
             error = str(caught)
         wrong = [text for text in collectives.gather(error) if text]
         if not wrong:
-            return manifest, content, tuple(notes)
-        notes.append(f"checkpoint {path.name} is passed over: {wrong[0]}")
-    if notes:
-        error_ = DataError(f"{folder}: no checkpoint is whole: " + "; ".join(notes))
+            return manifest, content, passed
+        passed[path.name] = wrong[0]
+    if passed:
+        error_ = DataError(f"{folder}: no checkpoint is whole: " + "; ".join(_notes(passed)))
         error_.everywhere = True
         raise error_
-    return None, None, ()
+    return None, None, passed
+
+
+def _notes(passed: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"checkpoint {name} is passed over: {why}" for name, why in passed.items())
 
 
 def _metrics(path: Path, rows: int, syncs: int) -> tuple[Earlier, Mapping[str, str | int | float]]:

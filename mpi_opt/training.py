@@ -116,7 +116,9 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
 
         def plan(stage: Stage) -> Plan:
             made = _plan(stage.built, stage.network, rules, recorders, stage.shown, begin)
-            return replace(made, checkpoints=_checkpoints(job, folder, stage.world), signals=signals, deadline=deadline)
+            return replace(
+                made, checkpoints=_checkpoints(job, folder, stage.world, begin), signals=signals, deadline=deadline
+            )
 
         stage = Stage(
             world=world,
@@ -212,7 +214,7 @@ def _asked(signals: Signals, deadline: float | None, collectives: Collectives) -
     return asked_by(float(collectives.max([wish(signals, deadline)])[0]))
 
 
-def _checkpoints(job: Job, folder: Path, world: World) -> Checkpoints:
+def _checkpoints(job: Job, folder: Path, world: World, begin: Begin) -> Checkpoints:
     table = job.checkpoint
     return Checkpoints(
         folder=folder / "checkpoints",
@@ -221,6 +223,7 @@ def _checkpoints(job: Job, folder: Path, world: World) -> Checkpoints:
         every=table.every,
         seconds=None if table.minutes == "never" else 60.0 * table.minutes,
         keep=table.keep,
+        spoilt=set() if begin.kept is None else set(begin.kept.passed),
     )
 
 

@@ -10,7 +10,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,9 @@ class Checkpoints:
         Wall time from one to the next, s; agreed on by the control reduction.
     keep : int
         How many are kept, the newest.
+    spoilt : set of str
+        Names of those that the resumed run has passed over: the next one written takes their place, lest they count
+        among those kept.
     """
 
     folder: Path
@@ -52,6 +55,7 @@ class Checkpoints:
     every: int | None = None
     seconds: float | None = None
     keep: int = 2
+    spoilt: set[str] = field(default_factory=set)
 
     def due(self, step: int, since: float) -> bool:
         """Return whether one is due after ``step`` steps, ``since`` seconds (agreed on) after the last."""
@@ -92,6 +96,7 @@ class Checkpoints:
             shutil.rmtree(making, ignore_errors=True)
         self.collectives.check(_told(error, final))
         self._together(lambda: self._complete(making, final, step, files))
+        self.spoilt.clear()
         return final
 
     def _together(self, act: Any) -> None:
@@ -122,9 +127,9 @@ class Checkpoints:
         making.rename(final)
         sync_folder(self.folder)
         there = found(self.folder)
-        at = there.index(final)
-        # Newer ones are damaged ones too, that a resumed run has passed over: they must not outlive whole ones.
-        for superfluous in there[:at] + there[at + self.keep :]:
+        # Newer ones are spoilt too: their steps were not reached again.
+        spoilt = [path for path in there if path > final or path.name in self.spoilt - {final.name}]
+        for superfluous in spoilt + [path for path in there if path not in spoilt][self.keep :]:
             with suppress(OSError):  # what cannot be removed does no harm
                 self._take_away(superfluous)
 

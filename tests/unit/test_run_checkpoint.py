@@ -75,6 +75,26 @@ def test_damaged_ones_that_were_passed_over_do_not_outlive_whole_ones(tmp_path, 
     same(read_node(read_manifest(last), 1), piece(1))
 
 
+def test_damaged_ones_that_were_passed_over_do_not_count_among_those_kept(tmp_path):
+    """A run whose checkpoint at 20 is damaged goes on from 10 and writes ones at 25, 30 and 35."""
+    for step in (10, 20):
+        write(tmp_path, step)
+    (tmp_path / "checkpoints" / "step_000000000020" / "node_00000.h5").unlink()
+    goes_on = places(tmp_path, spoilt={"step_000000000020"})
+    for step, left in ((25, [25, 10]), (30, [30, 25]), (35, [35, 30])):
+        goes_on.write(step, {0: piece(0), 1: piece(1)})
+        assert [read_manifest(path).step for path in found(tmp_path / "checkpoints")] == left
+
+
+def test_one_that_was_passed_over_and_is_written_again_counts(tmp_path):
+    for step in (10, 20):
+        write(tmp_path, step)
+    goes_on = places(tmp_path, spoilt={"step_000000000020"})
+    for step, left in ((20, [20, 10]), (25, [25, 20])):
+        goes_on.write(step, {0: piece(0), 1: piece(1)})
+        assert [read_manifest(path).step for path in found(tmp_path / "checkpoints")] == left
+
+
 def test_one_of_the_same_step_is_replaced(tmp_path):
     path = write(tmp_path, 10)
     (path / "node_00001.h5").write_bytes(b"damaged")
