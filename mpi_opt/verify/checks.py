@@ -223,7 +223,7 @@ def _processes(environ: Mapping[str, str]) -> tuple[Collectives, Any, str, Calla
     collectives = launch.start_mpi(environ)
     from mpi_opt.network import mpi
 
-    return collectives, mpi.world(), mpi.library(), mpi.abort
+    return collectives, mpi.world(), mpi.library().split(",")[0], mpi.abort
 
 
 def _end_process(code: int) -> None:
