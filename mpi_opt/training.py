@@ -1,9 +1,10 @@
 """Train: build a job's objects, run them in a world of processes, record, conclude. Also from where a run was left."""
 
+import math
 import os
 import socket
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from mpi_opt.algorithms.registry import NEWTON
 from mpi_opt.beginning import Begin, find_begin
 from mpi_opt.build import Built
 from mpi_opt.elasticity import Stage
+from mpi_opt.ending import finish, pause, take_over, tell_paused
 from mpi_opt.errors import EXIT_DONE, EXIT_PAUSED, DivergedError, JobError, MpiOptError, PausedError
 from mpi_opt.job import Job, to_toml
 from mpi_opt.jobtime import end_of_job
@@ -24,14 +26,14 @@ from mpi_opt.metrics.lost import told, write_lost
 from mpi_opt.metrics.recorder import Recorder
 from mpi_opt.metrics.schema import traffic_values
 from mpi_opt.network.base import Network
-from mpi_opt.network.collectives import Collectives, Solo
-from mpi_opt.results import conclude, open_recorders
+from mpi_opt.network.collectives import Collectives
+from mpi_opt.results import open_recorders
 from mpi_opt.resuming import Past
 from mpi_opt.run.check import replica_check
 from mpi_opt.run.checkpoint import Checkpoints
 from mpi_opt.run.claim import Claim
 from mpi_opt.run.folder import clear_folder, open_folder, refuse_held
-from mpi_opt.run.plan import CONTROL_SYNCS, Outcome, Plan
+from mpi_opt.run.plan import CONTROL_SYNCS, Plan
 from mpi_opt.run.progress import Progress, Silent, progress
 from mpi_opt.run.signals import Signals
 from mpi_opt.run.stop import StopRules, asked_by, wish
@@ -98,14 +100,14 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
         rules = StopRules(**msgspec.structs.asdict(job.stop) | {"seconds": _seconds(job)})
         shown = _open_log(built, folder, world, orders, rules, stack, begin)
         signals = stack.enter_context(Signals())
-        deadline = end_of_job(os.environ, collectives) if job.stop.seconds == "slurm" else None
+        deadline = _deadline(job, collectives, shown)
         if trial is not None:
             asked = partial(_asked, signals, deadline, collectives)
             course = Course(collectives, world.connect, rules, _control_every(job), shown.say, asked)
             try:
                 built = trial.settle(built, course, folder, world.library)
             except PausedError as paused:
-                return _left(str(paused), shown, world, folder)
+                return tell_paused(str(paused), shown, world, folder)
         del trial  # and with it the data as read
         if begin.kept is None:
             keep(built, folder, collectives)
@@ -113,12 +115,12 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
         if begin.kept is not None and collectives.rank == 0:
             write_lost(folder, ())  # all are here again
         firsts = [node == 0 for node in world.local]
+        spoilt = set() if begin.kept is None else set(begin.kept.passed)
 
         def plan(stage: Stage) -> Plan:
             made = _plan(stage.built, stage.network, rules, recorders, stage.shown, begin)
-            return replace(
-                made, checkpoints=_checkpoints(job, folder, stage.world, begin), signals=signals, deadline=deadline
-            )
+            checkpoints = _checkpoints(job, folder, stage.world, spoilt)
+            return replace(made, checkpoints=checkpoints, signals=signals, deadline=deadline)
 
         stage = Stage(
             world=world,
@@ -130,13 +132,13 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
             plan=plan,
             watch=watch,
             guard=partial(_watch, job),
-            reopen=lambda: _take_over(folder, orders, rules, stack),
+            reopen=lambda: take_over(folder, orders.progress, rules, stack),
             hosts=collectives.gather(socket.gethostname()),
             lost=[],
         )
         outcome = stage.run()
         if outcome.paused:
-            stage.finish(lambda: _pause(stage, outcome, recorders))
+            stage.finish(lambda: pause(stage, outcome, recorders))
             return EXIT_PAUSED
         reason = "; ".join(filter(None, [outcome.reason, told(stage.lost)]))
         for first, recorder, model in zip(firsts, recorders, outcome.iterates, strict=True):
@@ -146,7 +148,7 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
         for recorder in recorders:
             recorder.close()
         stage.network.close()
-        stage.finish(lambda: _conclude(stage, outcome, summary))
+        stage.finish(lambda: finish(stage, outcome, summary))
     if outcome.diverged:
         diverged = DivergedError(outcome.reason)
         diverged.everywhere = True
@@ -167,54 +169,12 @@ def _watch(job: Job, world: World, signs: Path, stack: ExitStack) -> None:
     world.collectives.check(error)
 
 
-def _conclude(stage: Stage, outcome: Outcome, summary: Sequence[str]) -> None:
-    """Write what stands for all nodes, and say how it went."""
-    collectives, folder, error = stage.world.collectives, stage.folder, None
-    collectives.check(None)  # all files are closed from here on: the joined view may be made
-    if collectives.rank == 0:
-        error = conclude(stage.built, outcome, folder, stage.world.library)
-    try:
-        for line in (*summary, f"results in {os.path.relpath(folder)}"):
-            stage.shown.say(line)
-    except MpiOptError as failed:
-        error = error or failed
-    collectives.check(error)
-
-
-def _take_over(folder: Path, orders: Orders, rules: StopRules, stack: ExitStack) -> Progress:
-    """Do what the first process did that died: hold the folder, go on with the log."""
-    with suppress(JobError):
-        stack.enter_context(Claim(folder, Solo(), heir=True))
-    try:
-        log = stack.enter_context((folder / "log.txt").open("a", encoding="utf-8"))
-    except OSError:
-        log = None
-    return progress(orders.progress, rules, log)
-
-
-def _pause(stage: Stage, outcome: Outcome, recorders: Sequence[Recorder]) -> None:
-    """Close what is open and say how to go on."""
-    for recorder in recorders:
-        recorder.close(f"paused: {outcome.reason} after {outcome.steps} steps; mpi-opt resume goes on")
-    stage.network.close()
-    what = f"{outcome.reason}; a checkpoint holds all up to step {outcome.steps}"
-    _left(what, stage.shown, stage.world, stage.folder)
-
-
-def _left(what: str, shown: Progress, world: World, folder: Path) -> int:
-    shown.say(f"paused: {what}")
-    size = world.collectives.size
-    launcher = f"mpiexec -n {size} " if size > 1 else ""
-    shown.say(f"go on with: {launcher}mpi-opt resume {os.path.relpath(folder)}")
-    return EXIT_PAUSED
-
-
 def _asked(signals: Signals, deadline: float | None, collectives: Collectives) -> str:
     """Return who asks the run to pause, agreed on by all."""
     return asked_by(float(collectives.max([wish(signals, deadline)])[0]))
 
 
-def _checkpoints(job: Job, folder: Path, world: World, begin: Begin) -> Checkpoints:
+def _checkpoints(job: Job, folder: Path, world: World, spoilt: set[str]) -> Checkpoints:
     table = job.checkpoint
     return Checkpoints(
         folder=folder / "checkpoints",
@@ -223,8 +183,18 @@ def _checkpoints(job: Job, folder: Path, world: World, begin: Begin) -> Checkpoi
         every=table.every,
         seconds=None if table.minutes == "never" else 60.0 * table.minutes,
         keep=table.keep,
-        spoilt=set() if begin.kept is None else set(begin.kept.passed),
+        spoilt=spoilt,
     )
+
+
+def _deadline(job: Job, collectives: Collectives, shown: Progress) -> float | None:
+    """Return when the run is to pause; where the job leaves that to SLURM and SLURM gives no end, say so."""
+    if job.stop.seconds != "slurm":
+        return None
+    until = end_of_job(os.environ, collectives)
+    if until == math.inf:
+        shown.say('stop.seconds = "slurm": no end of a SLURM job is known, so the run does not pause by itself')
+    return until
 
 
 def _seconds(job: Job) -> float | None:

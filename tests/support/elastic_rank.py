@@ -40,7 +40,7 @@ def before(owner, name, act):
 
 def plant(place, count, dies):
     import mpi_opt.elasticity
-    import mpi_opt.training
+    import mpi_opt.ending
     from mpi_opt.algorithms import sparq_sgd
     from mpi_opt.network.elastic import PatientExchange
     from mpi_opt.network.mpi import MpiNetwork
@@ -74,7 +74,7 @@ def plant(place, count, dies):
         "checkpoint": (checkpoint, "_write_node"),
         "average": (MpiNetwork, "_average"),
         "rebuild": (mpi_opt.elasticity, "rebuild"),
-        "conclude": (mpi_opt.training, "conclude"),
+        "conclude": (mpi_opt.ending, "conclude"),
     }[place]
     before(owner, name, act)
 
