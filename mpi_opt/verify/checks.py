@@ -37,7 +37,7 @@ class Check:
     run: Callable[[Setting], Outcome]
 
 
-_REPORT = "no result of this installation can be trusted; report it with this output and that of 'mpi-opt info'"
+_REPORT = "report it with this output and that of 'mpi-opt info'"
 CHECKS = (
     Check(
         "launch",
@@ -49,39 +49,39 @@ CHECKS = (
     Check(
         "reference",
         "SPARQ-SGD, Newton and LocalNewton against the papers in matrix form",
-        f"compare 'mpi-opt verify' without mpiexec: if that fails too, NumPy or its BLAS is broken, or mpi_opt; else "
-        f"messages are damaged. {_REPORT}",
+        f"trust no result of this installation. Try 'mpi-opt verify' without mpiexec: where that fails too, NumPy, its "
+        f"BLAS or mpi_opt is at fault, else the MPI library or its transport; {_REPORT}",
         courses.against_reference,
     ),
     Check(
         "lockstep",
         "ranks over MPI against virtual nodes in one process, bit for bit",
-        "hosts with unlike processors may round differently: then figures are right but not the same to the last bit; "
-        f"on one kind of host messages are damaged: {_REPORT}",
+        "hosts with unlike processors may round differently: then results are right, but not the same to the last bit. "
+        f"On hosts of one kind messages are damaged: try another transport of the MPI library; {_REPORT}",
         courses.against_lockstep,
     ),
     Check(
         "replicas",
         "what neighbours believe a node's model to be against what it said",
-        f"messages were lost, damaged or mixed up: try another transport of the MPI library; {_REPORT}",
+        f"messages were lost or mixed up, trust no result; try another transport of the MPI library; {_REPORT}",
         agreement.replicas,
     ),
     Check(
         "gossip",
         "gossip keeps the network's mean and brings nodes together; W is doubly stochastic",
-        f"the nodes would settle at a wrong point: {_REPORT}",
+        f"trust no result of methods of neighbours, they would settle at a wrong point; {_REPORT}",
         agreement.gossip,
     ),
     Check(
         "bytes",
         "bytes and messages counted against those handed to MPI",
-        f"figures of communication are wrong, models are not: {_REPORT}",
+        f"trust no figure of messages and bytes here, models are right; {_REPORT}",
         moved.check,
     ),
     Check(
         "resume",
         "a run resumed from a checkpoint against one never interrupted, bit for bit",
-        "do not resume runs here; try --dir on another file system, and report it with this output",
+        f"do not resume runs here; try --dir on another file system, and {_REPORT}",
         runs.resume,
     ),
     Check(
@@ -200,7 +200,7 @@ def carry_out(check: Check, setting: Setting, limit: Limit) -> Finding:
         outcome = check.run(setting)
     except Exception as error:
         alone = not getattr(error, "everywhere", False)
-        outcome = Outcome(faults=[_told(error)])
+        outcome = Outcome(faults=[_told(error)] if alone or setting.first else ())  # what all have is told once
     if setting.comm is not None and setting.comm.size > 1:
         with setting.where.wait_in("all ranks, at the end of the check"):
             if not launch.all_arrive(setting.comm, _PATIENCE if alone else float("inf")):

@@ -41,6 +41,8 @@ class Finding:
         What to do where it failed; empty elsewhere.
     seconds : float
         Time it took.
+    faults : tuple of str
+        All that is wrong, by rank.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Finding:
     detail: str
     remedy: str
     seconds: float
+    faults: tuple[str, ...] = ()
 
     def text(self, width: int) -> str:
         """Return the line to print, its name padded to ``width``, and below it what to do."""
@@ -62,6 +65,7 @@ class Finding:
             "about": self.about,
             "status": self.status,
             "detail": self.detail,
+            "faults": self.faults,
             "what_to_do": self.remedy,
             "seconds": round(self.seconds, 3),
         }
@@ -76,7 +80,7 @@ def merged(name: str, about: str, remedy: str, outcomes: Sequence[Outcome], seco
     ]
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        return Finding(name, about, FAILED, faults[0] + more, remedy, seconds)
+        return Finding(name, about, FAILED, faults[0] + more, remedy, seconds, tuple(faults))
     first = outcomes[0]
     if first.left_out:
         return Finding(name, about, LEFT_OUT, first.left_out, "", seconds)

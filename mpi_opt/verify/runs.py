@@ -67,6 +67,7 @@ def resume(setting: Setting) -> Outcome:
     orders = Orders(out=folder / "whole", progress="none", command=("mpi-opt", "verify"))
     try:
         _done("run", run_job(job, orders) if setting.comm is not None else simulate_job(job, orders, nodes=n))
+        setting.collectives.check(None)  # all have left the folder, their signs of life are gone
         _on_first(setting, lambda: _cut_off(folder / "whole", folder / "resumed"))
         _done("resume", resume_job(folder / "resumed", replace(orders, out=None), (), repartition=False))
     finally:
@@ -147,7 +148,7 @@ def _cut_off(whole: Path, resumed: Path) -> None:
     RankFailedError
         It has no checkpoint from its middle.
     """
-    shutil.copytree(whole, resumed)
+    shutil.copytree(whole, resumed, ignore=shutil.ignore_patterns(".*"))
     for name in ("model.h5", "metrics.h5"):
         os.unlink(resumed / name)
     for checkpoint in found(resumed / "checkpoints"):

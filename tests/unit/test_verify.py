@@ -91,7 +91,7 @@ def test_failure_is_told_with_its_remedy(tmp_path, capsys):
     line, remedy, end = out.splitlines()[1:]
     assert code == 6
     assert line.startswith("FAILED    reference  SPARQ-SGD: after step ")
-    assert remedy.strip().startswith("what to do: compare 'mpi-opt verify' without mpiexec")
+    assert remedy.strip().startswith("what to do: trust no result of this installation. Try 'mpi-opt verify'")
     assert end.startswith("0 ok, 1 failed, 0 left out")
 
 
@@ -237,3 +237,14 @@ def test_reference_against_the_tests_own(n):
     np.testing.assert_allclose(course.models, twin.X, rtol=1e-10, atol=1e-13)
     np.testing.assert_array_equal(course.fired, twin.fired)
     assert 0.2 < course.fired.mean() < 0.6
+
+
+def test_page_shows_what_the_command_shows(tmp_path, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "verify.md").read_text()
+    shown = page.split("```")[3].strip().splitlines()
+    assert [row.split("`")[1] for row in page.splitlines() if row.startswith("| `") and "--" not in row] == NAMES
+    _, out = run(tmp_path, capsys)
+    for here, there in zip(out.splitlines()[1:-1], shown[1:-1], strict=True):
+        if here.startswith("ok") and here[10:16] != "launch":
+            words = here.split(" moved by ")[0]
+            assert there.startswith(words[:70]), (here, there)
