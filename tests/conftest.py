@@ -7,6 +7,7 @@
 """
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,6 +74,16 @@ def one_blas_thread() -> Iterator[None]:
 
     with threadpool_limits(1):
         yield
+
+
+@pytest.fixture(autouse=True)
+def signals_as_they_were() -> Iterator[None]:
+    """Undo what a command called in this process did: with SIGPIPE's default a socket's far end could kill pytest."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGPIPE, signal.SIGUSR1, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
 
 
 @pytest.hookimpl(tryfirst=True)
