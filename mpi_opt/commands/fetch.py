@@ -47,7 +47,6 @@ def add_to(commands: Commands) -> None:
 
 def _fetch(options: argparse.Namespace, _command: Sequence[str]) -> int:
     launch.check_alone("data fetch", os.environ)
-    quiet_pipes()
     from mpi_opt.datasets.cards import load_card, shipped_cards
 
     words = list(dict.fromkeys(options.cards))
@@ -59,6 +58,7 @@ def _fetch(options: argparse.Namespace, _command: Sequence[str]) -> int:
         raise JobError("no CARD: name a card or its file, or ask for --list")
     cards = [load_card(word) for word in words]
     if options.list:
+        quiet_pipes()  # not for what follows: a server that hangs up must be an error, not our end
         print("\n".join(_listed(card) for card in cards))
         return EXIT_DONE
     from mpi_opt.datasets.download import Patience
