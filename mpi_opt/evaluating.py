@@ -2,11 +2,12 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from mpi_opt.datasets.naming import check_words
 from mpi_opt.errors import DataError
 from mpi_opt.metrics.scores import Counts, count_classes, count_errors, mean, roc_auc
 from mpi_opt.model import Model
@@ -14,7 +15,7 @@ from mpi_opt.network.collectives import Collectives
 from mpi_opt.predicting import Scored
 from mpi_opt.predictor import decide, has_probabilities, log_losses, rankings
 from mpi_opt.types import Indices, Vector
-from mpi_opt.words import number_text
+from mpi_opt.words import number_text, word_text
 
 Figures: TypeAlias = dict[str, Any]
 """JSON's values; a figure that the data do not define is ``None``."""
@@ -29,7 +30,7 @@ def evaluate(model: Model, found: Scored, collectives: Collectives) -> Figures:
     Raises
     ------
     DataError
-        On every process: labels that the model does not have.
+        On every process: labels that the model does not have, or that stand for other words.
     """
     figures: Figures = {"data": found.name, "rows": found.rows, "loss": model.loss, "model": model.sha256}
     notes = list(found.notes)
@@ -53,6 +54,7 @@ def evaluate(model: Model, found: Scored, collectives: Collectives) -> Figures:
     figures["classes"] = [
         {
             "label": label,
+            **({} if model.words is None else {"word": model.words[int(label)]}),
             "rows": int(counts.rows[c]),
             "predicted": int(counts.predicted[c]),
             "right": int(counts.right[c]),
@@ -77,6 +79,7 @@ def _ascending(model: Model) -> list[tuple[int, float]]:
 
 def _classes(model: Model, found: Scored, collectives: Collectives) -> Indices:
     """Return the class numbers of the true labels."""
+    check_words(found.name, found.words, model.words, "the model")
     order = np.array(model.order)
     ranks = np.argsort(order)
     place = np.minimum(np.searchsorted(order, found.labels, sorter=ranks), order.size - 1)
@@ -85,13 +88,14 @@ def _classes(model: Model, found: Scored, collectives: Collectives) -> Indices:
     unknown = np.unique(np.concatenate(collectives.gather(strange)))
     if unknown.size:
         raise DataError(
-            f"{found.name}: its labels {_listed(unknown)} are not among the model's, which are {_listed(order[ranks])}"
+            f"{found.name}: its labels {_listed(model, unknown)} are not among the model's, which are "
+            f"{_listed(model, order[ranks])}"
         )
     return classes.astype(np.int64)
 
 
-def _listed(labels: Vector) -> str:
-    return ", ".join(map(number_text, labels[:_SHOWN].tolist())) + (", ..." if labels.size > _SHOWN else "")
+def _listed(model: Model, labels: Vector) -> str:
+    return ", ".join(map(model.called, labels[:_SHOWN].tolist())) + (", ..." if labels.size > _SHOWN else "")
 
 
 def _areas(model: Model, z: Vector, truth: Indices, collectives: Collectives) -> list[float]:
@@ -108,7 +112,7 @@ def _remarks(model: Model, counts: Counts) -> list[str]:
     missing = np.sort(np.array(model.order)[counts.rows == 0])
     if missing.size:
         said.append(
-            f"no row has the label {_listed(missing)}: its recall and the AUC are undefined; "
+            f"no row has the label {_listed(model, missing)}: its recall and the AUC are undefined; "
             "balanced accuracy is the mean over the others"
         )
     predicted = np.flatnonzero(counts.predicted)
@@ -116,7 +120,7 @@ def _remarks(model: Model, counts: Counts) -> list[str]:
         (only,) = predicted
         share = 100 * counts.rows[only] / counts.rows.sum()
         said.append(
-            f"every row is predicted as {number_text(model.order[only])}, the label of {share:.4g} % of the rows: "
+            f"every row is predicted as {model.called(model.order[only])}, the label of {share:.4g} % of the rows: "
             "the model does not tell them apart"
         )
     return said
@@ -167,7 +171,7 @@ def _figure(value: float | None) -> str:
 def _table(head: Sequence[str], figures: Figures) -> list[str]:
     rows = [
         [
-            number_text(entry["label"]),
+            _called(entry),
             *(str(entry[key]) for key in ("rows", "predicted", "right")),
             *(_figure(entry[key]) for key in ("recall", "precision", "f1", "auc")),
         ]
@@ -176,12 +180,17 @@ def _table(head: Sequence[str], figures: Figures) -> list[str]:
     return _aligned([list(head), *rows])
 
 
+def _called(entry: Mapping[str, Any]) -> str:
+    """Return what a class is called in tables."""
+    return word_text(entry["word"]) if "word" in entry else number_text(entry["label"])
+
+
 def _confusion(figures: Figures) -> list[str]:
     """Return the table of true and predicted labels, where it is small enough to read."""
     counts = figures["confusion"]
     if counts is None or len(counts) > _SHOWN:
         return []
-    labels = [number_text(entry["label"]) for entry in figures["classes"]]
+    labels = [_called(entry) for entry in figures["classes"]]
     rows = [[label, *map(str, row)] for label, row in zip(labels, counts, strict=True)]
     return ["", "rows of each label (down) predicted as (across)", *_aligned([["", *labels], *rows])]
 

@@ -35,6 +35,7 @@ _WRITTEN: Mapping[str, str] = MappingProxyType(
         "huber": "L2R_L2LOSS_SVR",
     }
 )
+_SHOWN = 12
 _OTHER_LOSS = ("L2R_L1LOSS_SVC_DUAL", "MCSVM_CS", "L2R_L2LOSS_SVR", "L2R_L2LOSS_SVR_DUAL", "L2R_L1LOSS_SVR_DUAL")
 
 
@@ -66,6 +67,9 @@ def write_liblinear(model: Model, path: Path) -> list[str]:
     if model.index_base == 0:
         notes.append("LIBLINEAR counts columns from 1, the model's data from 0: add 1 to every index of its data")
     head = [f"solver_type {solver}", f"nr_class {max(2, len(order))}"]
+    if model.words is not None:
+        known = ", ".join(f"{label:.0f} for {model.called(label)}" for label in order[:_SHOWN])
+        notes.append(f"LIBLINEAR has numbers for labels: {known}{', ...' if len(order) > _SHOWN else ''}")
     if order:
         head.append("label " + " ".join(_label(label, path) for label in order))
     head += [f"nr_feature {model.features}", f"bias {-1 if intercepts is None else 1}", "w"]

@@ -9,7 +9,7 @@ one-vs-rest models of more than two labels: a C-ordered matrix of shape (feature
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -29,12 +29,15 @@ from mpi_opt.modelfields import (
     columns_of,
     digest_of,
     known_fields,
+    listed,
     mapping_of,
     misfit,
     pairs,
+    texts_of,
     with_defaults,
 )
 from mpi_opt.types import Vector
+from mpi_opt.words import number_text, word_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,11 @@ class Model:
         How l2 was chosen by cross-validation: JSON values as `save_model` was given them.
     provenance : mapping of str to str, int, float or bool
         Where and when it was trained, on how many nodes, with which versions.
+    names : tuple of str, or None
+        Of the features; ``None`` where the training set did not tell.
+    words : tuple of str, or None
+        What the labels 0, 1, ... stand for, perhaps also some that no training row had; ``None`` where labels were
+        numbers.
     sha256 : str
         Hash of all of the above, as hexadecimal digits.
     """
@@ -84,6 +92,8 @@ class Model:
     class_weights: Mapping[float, float] | None
     validation: Mapping[str, Any] | None
     provenance: Mapping[str, str | int | float | bool]
+    names: tuple[str, ...] | None
+    words: tuple[str, ...] | None
     sha256: str
 
     @property
@@ -101,6 +111,12 @@ class Model:
         """Labels as in the data file, in the order of the columns; of two with one column that of +1 first."""
         found = {} if self.labels is None else {used: label for label, used in self.labels.items()}
         return tuple(found[used] for used in sorted(found, reverse=self.columns == 1))
+
+    def called(self, label: float) -> str:
+        """Return the word that a label stands for, in quotes if it is not plain; of others the number as text."""
+        if self.words is None or label != round(label) or not 0 <= label < len(self.words):
+            return number_text(label)
+        return word_text(self.words[int(label)])
 
     @property
     def matrix(self) -> Vector:
@@ -123,6 +139,8 @@ def save_model(
     preparation: Preparation | None = None,
     class_weights: Mapping[float, float] | None = None,
     validation: Mapping[str, Any] | None = None,
+    names: Sequence[str] | None = None,
+    words: Sequence[str] | None = None,
 ) -> str:
     """Write a model file and return its SHA-256; the arguments are the attributes of ``Model``.
 
@@ -158,6 +176,8 @@ def save_model(
         "class_weights": pairs(class_weights),
         "validation": json.dumps(None if validation is None else dict(validation), sort_keys=True),
         "provenance": json.dumps(dict(provenance), sort_keys=True),
+        "feature_names": listed(names),
+        "label_words": listed(words),
     }
     arrays = {"weights": weights}
     for name in ("shift", "factor"):
@@ -227,6 +247,8 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         class_weights=mapping_of(fields["class_weights"]),
         validation=None if validation is None else MappingProxyType(validation),
         provenance=MappingProxyType(json.loads(fields["provenance"])),
+        names=texts_of(fields["feature_names"]),
+        words=texts_of(fields["label_words"]),
         sha256=digest,
     )
 

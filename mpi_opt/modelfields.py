@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -14,7 +14,10 @@ from mpi_opt.problems.registry import LOSSES
 from mpi_opt.types import Vector
 
 FORMAT = "mpi_opt model"
-VERSION = 2
+VERSION = 3
+
+MOST_TEXT = 1 << 24
+"""Bytes that the names of all features, or the words of all labels, may have together."""
 
 _FIRST: Mapping[str, type] = {
     "format": str,
@@ -28,8 +31,11 @@ _FIRST: Mapping[str, type] = {
     "job": str,
     "provenance": str,
 }
-_ADDED: Mapping[str, Any] = {"columns": "none", "rows": "none", "class_weights": "null", "validation": "null"}
-"""What version 2 added, and what a file of version 1 means by saying nothing."""
+_ADDED: Mapping[int, Mapping[str, str]] = {
+    2: {"columns": "none", "rows": "none", "class_weights": "null", "validation": "null"},
+    3: {"feature_names": "null", "label_words": "null"},
+}
+"""What later versions added, and what a file of an earlier one means by saying nothing."""
 
 ARRAYS: Mapping[str, str] = MappingProxyType(
     {
@@ -52,6 +58,22 @@ def mapping_of(text: str) -> Mapping[float, float] | None:
     return None if found is None else MappingProxyType({float(key): float(value) for key, value in found})
 
 
+def room_for(texts: Sequence[str] | None) -> bool:
+    """Return whether a model file has room for so much text."""
+    return texts is None or sum(len(text.encode("utf-8", "replace")) for text in texts) <= MOST_TEXT
+
+
+def listed(texts: Sequence[str] | None) -> str:
+    """Return names or words as JSON text."""
+    return json.dumps(None if texts is None else list(texts), ensure_ascii=False)
+
+
+def texts_of(text: str) -> tuple[str, ...] | None:
+    """Return what ``listed`` made text of."""
+    found = json.loads(text)
+    return None if found is None else tuple(found)
+
+
 def columns_of(loss: str, labels: Mapping[float, float] | None) -> int:
     """Return the columns of the weights: one a class for softmax and for more than two labels, else one."""
     classes = 0 if labels is None else len(labels)
@@ -68,8 +90,9 @@ def known_fields(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = {name: value.item() if isinstance(value, np.generic) else value for name, value in attributes.items()}
     wanted = dict(_FIRST)
-    if found.get("format_version") != 1:
-        wanted |= dict.fromkeys(_ADDED, str)
+    for version, added in _ADDED.items():
+        if found.get("format_version", 1) >= version:
+            wanted |= dict.fromkeys(added, str)
     for name in wanted.keys() ^ found.keys():
         raise ValueError(f"attribute {name!r} is {'missing' if name in wanted else 'unknown'}")
     for name, kind in wanted.items():
@@ -80,7 +103,7 @@ def known_fields(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of any version with all that the latest has."""
-    return {**_ADDED, **fields}
+    return {**{name: value for added in _ADDED.values() for name, value in added.items()}, **fields}
 
 
 def misfit(arrays: Mapping[str, Vector], fields: Mapping[str, Any]) -> str:
@@ -125,7 +148,43 @@ def misfit(arrays: Mapping[str, Vector], fields: Mapping[str, Any]) -> str:
     for name, kinds in (("validation", (dict, type(None))), ("provenance", (dict,))):
         if not isinstance(json.loads(fields[name]), kinds):
             return f"{name} is no mapping"
+    return _wrong_names(fields["feature_names"], features) or _wrong_words(fields["label_words"], labels)
+
+
+def _wrong_names(text: str, features: int) -> str:
+    """Say what is wrong with the features' names."""
+    names = json.loads(text)
+    problem = _wrong_texts("names of features", names)
+    if not problem and names is not None and len(names) != features:
+        return f"{len(names)} names of features: needed are {features}, or none at all"
+    return problem
+
+
+def _wrong_words(text: str, labels: Mapping[float, float] | None) -> str:
+    """Say what is wrong with the words that labels stand for."""
+    words = json.loads(text)
+    problem = _wrong_texts("words for labels", words)
+    if problem or words is None:
+        return problem
+    if labels is None:
+        return "words for labels: a model of numbers has none"
+    if len(set(words)) < len(words):
+        return "words for labels: needed are different ones"
+    if not all(label == round(label) and 0 <= label < len(words) for label in labels):
+        return f"{len(words)} words for labels: the labels must be numbers from 0 to {len(words) - 1}"
     return ""
+
+
+def _wrong_texts(called: str, found: Any) -> str:
+    if found is None:
+        return ""
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        return f"{called}: needed is a list of texts, or null"
+    try:
+        "".join(found).encode()
+    except UnicodeEncodeError:
+        return f"{called}: one cannot be written in UTF-8"
+    return "" if room_for(found) else f"{called}: more than {MOST_TEXT} bytes"
 
 
 def _wrong_labels(loss: str, text: str, labels: Mapping[float, float] | None) -> str:

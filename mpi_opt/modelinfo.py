@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from mpi_opt.model import Model
-from mpi_opt.words import number_text
+from mpi_opt.words import number_text, word_text
 
 _SHOWN = 12
 
@@ -13,13 +13,16 @@ _SHOWN = 12
 def facts(model: Model) -> dict[str, Any]:
     """Return all that a model carries but its numbers, as JSON's values.
 
-    ``labels`` and ``class_weights`` are lists of pairs: JSON's mappings have keys of text.
+    ``labels`` and ``class_weights`` are lists of pairs: JSON's mappings have keys of text. ``words``: what the labels
+    0, 1, ... stand for.
     """
     prepared = model.preparation
     return {
         "loss": model.loss,
         "labels": _pairs(model.labels),
+        "words": None if model.words is None else list(model.words),
         "features": model.features,
+        "names": None if model.names is None else list(model.names),
         "intercept": model.intercept,
         "columns": model.columns,
         "weights": int(model.weights.size),
@@ -44,11 +47,17 @@ def facts(model: Model) -> dict[str, Any]:
 
 def as_text(found: dict[str, Any]) -> str:
     """Return what ``facts`` found as lines to read; the job is left to JSON."""
-    labels, prepared = found["labels"], found["preparation"]
+    labels, prepared, words = found["labels"], found["preparation"], found["words"]
+
+    def called(label: float) -> str:
+        return number_text(label) if words is None else word_text(words[int(label)])
+
     shown = {
         "loss": found["loss"],
-        "labels": "none (regression)" if labels is None else _listed([number_text(label) for label, _ in labels]),
+        "labels": "none (regression)" if labels is None else _listed([called(label) for label, _ in labels]),
+        **({} if words is None else {"as numbers": _listed([number_text(label) for label, _ in labels])}),
         "features": f"{found['features']}, the first called {found['index_base']} in text",
+        **({} if found["names"] is None else {"names": _listed([word_text(name) for name in found["names"]])}),
         "weights": f"{found['weights']}, {found['nonzero_weights']} of them not 0, in {found['columns']} column(s); "
         f"norm {found['weight_norm']:.6g}",
         "intercept": "none" if found["intercepts"] is None else _listed([f"{b:.6g}" for b in found["intercepts"]]),
@@ -57,7 +66,7 @@ def as_text(found: dict[str, Any]) -> str:
         "rows": "as they are" if prepared["rows"] == "none" else f"divided by their {prepared['rows']} norm",
         "class weights": "none"
         if found["class_weights"] is None
-        else _listed([f"{number_text(label)}: {weight:.6g}" for label, weight in found["class_weights"]]),
+        else _listed([f"{called(label)}: {weight:.6g}" for label, weight in found["class_weights"]]),
         "validation": "none" if found["validation"] is None else _said(found["validation"]),
         **_tables(found["validation"] or {}),
     }

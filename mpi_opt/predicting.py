@@ -15,6 +15,7 @@ import numpy as np
 from mpi_opt.datasets.deal import deal
 from mpi_opt.datasets.holding import Holding
 from mpi_opt.datasets.libsvm import Rows
+from mpi_opt.datasets.naming import check_names
 from mpi_opt.datasets.partition import Partition
 from mpi_opt.datasets.reading import hold
 from mpi_opt.datasets.source import ArrayFiles, TableFiles, resolve
@@ -45,7 +46,9 @@ class Scored:
     margins : ndarray of float64, shape (held,) or (C, held)
         See `predictor.margins`; finite.
     labels : ndarray of float64, shape (held,)
-        As in the file.
+        As in the file; words as their numbers.
+    words : tuple of str or None
+        What the labels 0, 1, ... stand for, where the set tells; the same on every process.
     notes : tuple of str
         What a user should know about the reading, the same on every process.
     """
@@ -54,6 +57,7 @@ class Scored:
     rows: int
     margins: Vector
     labels: Vector
+    words: tuple[str, ...] | None
     notes: tuple[str, ...]
 
 
@@ -82,6 +86,8 @@ def reading_of(
 ) -> Reading:
     """Return how sets are read for a model: as its job read the training set, columns counted from the same base.
 
+    Labels that are words are those of the model.
+
     Parameters
     ----------
     model : Model
@@ -101,7 +107,7 @@ def reading_of(
         data = tomllib.loads(model.job).get("data", {})
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"the job in the model file is no TOML: {error}") from error
-    words = data.get("labels")
+    words = data.get("labels") if model.words is None else model.words
     return Reading(
         index_base=model.index_base if index_base is None else index_base,
         # a row left out would have no prediction
@@ -132,7 +138,8 @@ def score(
     Raises
     ------
     DataError
-        On every process: the set cannot be read, has more columns than the model, or numbers too large for it.
+        On every process: the set cannot be read, has more columns than the model, others by name or in another order,
+        or numbers too large for it.
     """
     listed = words[0] if len(words) == 1 else tuple(words)
     if not _is_table(listed, search, collectives):
@@ -151,6 +158,7 @@ def score(
             f"{held.name}: has {held.features} features, the model has {model.features}; allowed are as many "
             "(predict --no-label takes all columns of a table for features)"
         )
+    check_names(held.name, held.names, model.names, "the model")
     # A shift makes sparse rows dense, and dense products depend on their shape.
     dense = held.sparse is None or model.preparation.shift is not None
     height = max(1, min(256, _BLOCK_BYTES // (8 * max(model.features, 1)))) if dense else 1
@@ -164,6 +172,7 @@ def score(
         held.rows,
         _margins(model, shard.features, height if dense else _SPARSE_HEIGHT),
         shard.labels,
+        held.words,
         held.notes,
     )
     _refuse_infinite(found, shard.rows, collectives)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from mpi_opt.datasets.converting_pieces import paths_of
 from mpi_opt.datasets.source import resolve
@@ -29,7 +30,9 @@ _PIECE = 1 << 16
 """Numbers that are made text and sent to the writer at a time."""
 
 
-def write_predictions(model: Model, found: Scored, what: What, out: Path | None, collectives: Collectives) -> None:
+def write_predictions(
+    model: Model, found: Scored, what: What, out: Path | None, collectives: Collectives, *, words: bool = True
+) -> None:
     """Write one line for each row of the set, in its order; called by all processes together.
 
     Rank 0 writes, and is sent a bounded piece of text at a time. A file takes its name when it is whole.
@@ -42,17 +45,20 @@ def write_predictions(model: Model, found: Scored, what: What, out: Path | None,
     out : Path or None
         A file, or standard output.
     collectives : Collectives
+    words : bool
+        Whether labels that stand for words are written as these; else as numbers.
 
     Raises
     ------
     JobError
         On every process: the file cannot be written, or the model gives no probabilities.
     """
-    lines = _lines(model, found.margins, what)
+    labels = [model.called(label) if words else number_text(label) for label in model.order]
+    lines = _lines(model, found.margins, what, np.array(labels, dtype=object))
     step = max(1, _PIECE // (len(model.order) + 1))
     held = collectives.gather(found.labels.size)
     with _output(out, collectives) as sink:
-        _put(sink, _header(model, what), collectives)
+        _put(sink, _header(model, what, labels), collectives)
         for process, rows in enumerate(held):
             for begin in range(0, rows, step):
                 mine = lines(begin, begin + step) if process == collectives.rank else b""
@@ -90,16 +96,15 @@ def check_place(out: Path, model: Path, words: Sequence[str], search: Sequence[P
     collectives.check(error)
 
 
-def _header(model: Model, what: What) -> bytes:
+def _header(model: Model, what: What, labels: Sequence[str]) -> bytes:
     """Return the first line of text: labels in the order of the numbers behind them, where there are several."""
     if what == "probability" or (what == "score" and model.columns > 1):
-        return " ".join(["labels", *map(number_text, model.order)]).encode() + b"\n"
+        return " ".join(["labels", *labels]).encode() + b"\n"
     return b""
 
 
-def _lines(model: Model, z: Vector, what: What) -> Callable[[int, int], bytes]:
+def _lines(model: Model, z: Vector, what: What, labels: npt.NDArray[np.object_]) -> Callable[[int, int], bytes]:
     """Return the map from a range of rows to their lines."""
-    labels = np.array([number_text(label) for label in model.order], dtype=object)
 
     def numbers(begin: int, end: int) -> bytes:
         return "".join([f"{value!r}\n" for value in z[begin:end].tolist()]).encode()

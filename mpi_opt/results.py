@@ -16,6 +16,7 @@ from mpi_opt.metrics.attributes import run_attributes
 from mpi_opt.metrics.joined import join
 from mpi_opt.metrics.recorder import Recorder
 from mpi_opt.model import save_model
+from mpi_opt.modelfields import room_for
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.run.folder import clear_folder
 from mpi_opt.run.plan import Outcome
@@ -144,4 +145,6 @@ def _write_model(built: Built, outcome: Outcome, folder: Path, library: str) -> 
             "reason": outcome.reason,
             "mpi_library": library,
         },
+        names=info.names if room_for(info.names) else None,
+        words=None if info.labels is None else info.words,
     )

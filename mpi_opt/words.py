@@ -1,6 +1,7 @@
 """Words for people: help for one that is not known, and numbers as text."""
 
 import difflib
+import json
 from collections.abc import Iterable
 
 
@@ -8,6 +9,13 @@ def nearest(word: object, allowed: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` with that of ``allowed`` which is nearest, or nothing where none is near."""
     near = difflib.get_close_matches(word.lower(), allowed, n=1, cutoff=0.5) if isinstance(word, str) else ()
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def word_text(word: str) -> str:
+    """Return a word as it stands among others: as it is, or in quotes as JSON where blanks or signs would blur it."""
+    if word.isprintable() and not any(sign in word for sign in ' "') and word:
+        return word
+    return json.dumps(word, ensure_ascii=not word.isprintable())
 
 
 def number_text(number: float) -> str:

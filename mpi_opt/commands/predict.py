@@ -28,6 +28,7 @@ def add_to(commands: Commands) -> None:
         action="store_true",
         help="the table or array has neither labels nor weights: all its columns are features",
     )
+    parser.add_argument("--numbers", action="store_true", help="labels as numbers, also where they stand for words")
     parser.set_defaults(handler=_predict)
 
 
@@ -79,5 +80,5 @@ def _predict(options: argparse.Namespace, _command: Sequence[str]) -> int:
         if together.rank == 0:
             for note in found.notes:
                 sys.stderr.write(f"mpi-opt: note: {note}\n")
-        write_predictions(model, found, options.what, options.out, together)
+        write_predictions(model, found, options.what, options.out, together, words=not options.numbers)
     return EXIT_DONE

@@ -168,14 +168,17 @@ class _Work:
         for entry, path in zip(before, paths_of(self._source), strict=True):
             if (entry["bytes"], entry["changed"]) != _stamp(path):
                 raise DataError(f"{path}: changed while it was read; convert it again when it stays as it is")
-        notes = self._seen.notes(self._source.name)
-        if isinstance(self._source, TableFiles):
-            notes = (look(self._source, self._reading).note(self._source.name), *notes)
+        notes, names = self._seen.notes(self._source.name), self._kind.names
         reading = self._reading
-        provenance = {
+        words = self._kind.words if reading.labels is None else reading.labels
+        if isinstance(self._source, TableFiles):
+            layout = look(self._source, reading)
+            notes, names = (layout.note(self._source.name), *notes), layout.feature_names
+        provenance: dict[str, Any] = {
             "sources": [{name: entry[name] for name in ("file", "bytes", "sha256")} for entry in before],
             "reading": {"index_base": reading.index_base, "nan": reading.nan, "label": reading.label}
-            | {"weight": reading.weight, "labels": None if reading.labels is None else list(reading.labels)},
+            | {"weight": reading.weight, "labels": None if words is None else list(words)},
+            "names": None if names is None else list(names),
             "notes": list(notes),
             "recipe": self._kind.recipe,
             "command": list(self._wanted.command),

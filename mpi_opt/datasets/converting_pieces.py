@@ -14,7 +14,7 @@ from mpi_opt.datasets.converting_send import to_first
 from mpi_opt.datasets.idx import WHITE, read_images
 from mpi_opt.datasets.pieces import Piece
 from mpi_opt.datasets.rows import join_rows, no_rows
-from mpi_opt.datasets.shardfile import Contents, recipe_of
+from mpi_opt.datasets.shardfile import Contents, names_of, recipe_of, words_of
 from mpi_opt.datasets.shardfile_open import open_shards
 from mpi_opt.datasets.shardfile_read import check_alike, pieces_of, read_slice
 from mpi_opt.datasets.source import ArrayFiles, BuiltinSet, IdxPair, ShardFiles, Source, TableFiles, TextFiles
@@ -47,6 +47,8 @@ class Kind(NamedTuple):
         What the source of the pieces counted columns from, where columns of pieces count from 0.
     recipe : str
         How a synthetic set is called; empty for others.
+    names, words : tuple of str or None
+        Of features and labels, of a set that was converted before.
     """
 
     index_base: int | None = 0
@@ -54,6 +56,8 @@ class Kind(NamedTuple):
     features: int = 0
     told_base: int | None = None
     recipe: str = ""
+    names: tuple[str, ...] | None = None
+    words: tuple[str, ...] | None = None
 
 
 def paths_of(source: Source) -> tuple[Path, ...]:
@@ -101,7 +105,11 @@ def pieces_alone(source: Source, reading: Reading) -> tuple[Kind, Iterator[Piece
             check_alike(files)
             facts = files[0].facts
             features = max(file.facts.features for file in files)
-            return Kind(0, facts.divisor, features, facts.index_base, recipe_of(facts)), _of_shards(files)
+            named = (names_of(file.facts) for file in files if file.facts.features == features)
+            names = next((found for found in named if found is not None), None)
+            words = next((found for file in files if (found := words_of(file.facts)) is not None), None)
+            kind = Kind(0, facts.divisor, features, facts.index_base, recipe_of(facts), names, words)
+            return kind, _of_shards(files)
         case IdxPair():
             images, classes = read_images(source.images, source.labels)
             return Kind(divisor=WHITE), _of_table(images, classes)

@@ -44,6 +44,8 @@ class Holding:
         Of the features, the same on every process; ``None`` where the set does not tell.
     text_base : int or None
         What LIBSVM text of the same columns counts from; ``None`` for sets that were never text.
+    words : tuple of str or None
+        What the labels 0, 1, ... stand for, the same on every process; ``None`` for labels that are numbers.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Holding:
     notes: tuple[str, ...] = ()
     names: tuple[str, ...] | None = None
     text_base: int | None = None
+    words: tuple[str, ...] | None = None
 
     def without_rows(self) -> "Holding":
         """Return the figures alone, so that the rows read need not be kept beside the rows dealt."""

@@ -9,6 +9,7 @@ from mpi_opt.datasets.deal import deal
 from mpi_opt.datasets.holding import Holding
 from mpi_opt.datasets.labels import apply_map, label_map
 from mpi_opt.datasets.memory import check_room
+from mpi_opt.datasets.naming import check_names, check_words
 from mpi_opt.datasets.partition import Partition, by_label, contiguous, dirichlet, equal_cuts, hold_out, shuffled
 from mpi_opt.datasets.reading import hold
 from mpi_opt.datasets.shard import DataInfo, Shard
@@ -155,20 +156,14 @@ def _known_labels(test: Holding, mapping: Mapping[float, float] | None, collecti
 
 
 def _check_fits(test: Holding, columns: int, train: Holding) -> None:
-    """Refuse a test set whose columns the model does not have."""
+    """Refuse a test set whose columns the model does not have, or whose names mean something else."""
     if test.features > columns or (test.sparse is None and test.features != columns):
         raise DataError(
             f"{test.name}: goes up to column {test.features - 1 + test.index_base} ({test.features} features), but the "
             f"train set {train.name} has {columns} features; data.features sets more for sets of text"
         )
-    if test.names is not None and train.names is not None and test.names != train.names:
-        column, (found, wanted) = next(
-            (k, pair) for k, pair in enumerate(zip(test.names, train.names, strict=True)) if pair[0] != pair[1]
-        )
-        raise DataError(
-            f"{test.name}: feature {column} (counted from 0) is called {found!r}, but {wanted!r} in the train set "
-            f"{train.name}; allowed are the same columns in the same order"
-        )
+    check_names(test.name, test.names, train.names, f"the train set {train.name}")
+    check_words(test.name, test.words, train.words, f"the train set {train.name}")
 
 
 def _partition(
@@ -203,4 +198,7 @@ def _nonzeros(train: Holding, shards: tuple[Shard, ...], count: int, collectives
 
 def _info(holding: Holding, rows: int, columns: int, nonzeros: int, mapping: Mapping[float, float] | None) -> DataInfo:
     base, sparse = holding.index_base, holding.sparse is not None
-    return DataInfo(holding.name, rows, columns, nonzeros, mapping, base, sparse, holding.text_base)
+    names = holding.names if columns == holding.features else None  # columns that data.features adds have none
+    return DataInfo(
+        holding.name, rows, columns, nonzeros, mapping, base, sparse, holding.text_base, names, holding.words
+    )

@@ -69,7 +69,7 @@ def hold(words: str | Sequence[str], search: Sequence[Path], reading: Reading, c
     if isinstance(source, TableFiles | ArrayFiles) and source.ranges:
         everyone = list(range(collectives.size))
         piece = collect(source, reading, True, collectives)
-        return agree(_collected(source.name, piece), everyone, everyone, 0, collectives, piece.seen)
+        return agree(_collected(source.name, piece, reading), everyone, everyone, 0, collectives, piece.seen)
     names = collectives.gather(socket.gethostname())
     first, host = ([other for other, name in enumerate(names) if name == names[of]] for of in (0, collectives.rank))
     if isinstance(source, TextFiles):
@@ -78,7 +78,7 @@ def hold(words: str | Sequence[str], search: Sequence[Path], reading: Reading, c
     reads = host[0] == collectives.rank
     if isinstance(source, TableFiles | ArrayFiles):
         piece = collect(source, reading, reads, collectives)
-        return agree(_collected(source.name, piece), [0], host if reads else [], 0, collectives, piece.seen)
+        return agree(_collected(source.name, piece, reading), [0], host if reads else [], 0, collectives, piece.seen)
     return agree(_read_dense(source, reads, collectives), [0], host if reads else [], index_base, collectives)
 
 
@@ -114,11 +114,13 @@ def _hold_shards(source: ShardFiles, files: Sequence[Contents], collectives: Col
         share.index_base,
         share.mine.weights,
         share.notes,
-        text_base=share.text_base,
+        share.names,
+        share.text_base,
+        share.words,
     )
 
 
-def _collected(name: str, read: Collected) -> Holding:
+def _collected(name: str, read: Collected, reading: Reading) -> Holding:
     """Return a holding of a table or array whose figures are still to be agreed on."""
     return Holding(
         name,
@@ -135,6 +137,7 @@ def _collected(name: str, read: Collected) -> Holding:
         read.weights,
         read.notes,
         read.names,
+        words=reading.labels if reading.labelled else None,
     )
 
 

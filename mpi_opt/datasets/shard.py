@@ -46,6 +46,10 @@ class DataInfo:
         Whether shards are CSR.
     text_base : int or None
         What LIBSVM text of the same columns counts from, 0 or 1, where the file tells: of text and what was made of it.
+    names : tuple of str or None
+        Of the features; ``None`` where the set does not tell.
+    words : tuple of str or None
+        What the labels 0, 1, ... in the file stand for; ``None`` for labels that are numbers.
     """
 
     name: str
@@ -56,6 +60,8 @@ class DataInfo:
     index_base: int
     sparse: bool
     text_base: int | None = None
+    names: tuple[str, ...] | None = None
+    words: tuple[str, ...] | None = None
 
     @property
     def classes(self) -> int:

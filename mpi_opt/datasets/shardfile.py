@@ -72,7 +72,8 @@ class Facts:
     changed : int
         Values that storing them as float32 rounded.
     provenance : mapping
-        JSON values: source files with bytes and SHA-256, how they were read, command, versions, time.
+        JSON values: source files with bytes and SHA-256, how they were read, names of the features, command,
+        versions, time.
     """
 
     name: str
@@ -135,6 +136,18 @@ def attributes(facts: Facts) -> dict[str, Any]:
 def recipe_of(facts: Facts) -> str:
     """Return how a synthetic set is called; nothing for others."""
     return str(facts.provenance.get("recipe", ""))
+
+
+def names_of(facts: Facts) -> tuple[str, ...] | None:
+    """Return the features' names; ``None`` where the source had none, or not one for each."""
+    found = facts.provenance.get("names")
+    return tuple(map(str, found)) if isinstance(found, list) and len(found) == facts.features else None
+
+
+def words_of(facts: Facts) -> tuple[str, ...] | None:
+    """Return the words that the labels 0, 1, ... stand for; ``None`` where labels were numbers."""
+    found = facts.provenance.get("reading", {}).get("labels")
+    return tuple(map(str, found)) if isinstance(found, list) else None
 
 
 def blocks_of(nbytes: int, block: int) -> int:

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mpi_opt.datasets.naming import check_names, check_words
 from mpi_opt.datasets.rows import Rows
-from mpi_opt.datasets.shardfile import Contents
+from mpi_opt.datasets.shardfile import Contents, names_of, words_of
 from mpi_opt.datasets.shardfile_blocks import Reader, opened
 from mpi_opt.errors import DataError
 from mpi_opt.types import Indices, Vector
@@ -54,6 +55,11 @@ def check_alike(files: Sequence[Contents]) -> None:
                 f"{first.path} has {first.facts.features} features and {other.path} {other.facts.features}; the files "
                 "of a dense set must have as many"
             )
+    for naming, check in ((names_of, check_names), (words_of, check_words)):
+        # those that tell nothing go with any other
+        telling = [(file.path, found) for file in files if (found := naming(file.facts)) is not None]
+        for path, found in telling[1:]:
+            check(str(path), found, telling[0][1], f"{telling[0][0]}, of the same set")
 
 
 def read_slice(files: Sequence[Contents], begin: int, end: int, shift: int = 0) -> Slice:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mpi_opt.datasets.rows import no_rows
-from mpi_opt.datasets.shardfile import Contents, Facts, recipe_of
+from mpi_opt.datasets.shardfile import Contents, Facts, names_of, recipe_of, words_of
 from mpi_opt.datasets.shardfile_open import open_shards
 from mpi_opt.datasets.shardfile_read import Slice, check_alike, read_slice
 from mpi_opt.errors import DataError
@@ -32,6 +32,8 @@ class Share(NamedTuple):
         How a synthetic set is called; empty for others.
     notes : tuple of str
         What converting them had to tell.
+    names, words : tuple of str or None
+        Of the features, and what labels 0, 1, ... stand for; see ``Holding``.
     """
 
     mine: Slice
@@ -44,6 +46,8 @@ class Share(NamedTuple):
     text_base: int | None
     recipe: str
     notes: tuple[str, ...]
+    names: tuple[str, ...] | None
+    words: tuple[str, ...] | None
 
 
 def look_into(paths: Sequence[Path]) -> list[Contents]:
@@ -70,6 +74,8 @@ def read_share_of(files: Sequence[Contents], collectives: Collectives) -> Share:
     error = None
     facts = [file.facts for file in files]
     rows, base = sum(fact.rows for fact in facts), facts[0].index_base
+    features = max(fact.features for fact in facts)
+    named = (names for fact in facts if fact.features == features and (names := names_of(fact)) is not None)
     begin, end = (rows * (collectives.rank + more) // collectives.size for more in (0, 1))
     mine = Slice(np.empty(0), no_rows(), None, None)
     try:
@@ -81,13 +87,15 @@ def read_share_of(files: Sequence[Contents], collectives: Collectives) -> Share:
         mine,
         np.arange(begin, end, dtype=np.int64),
         rows,
-        max(fact.features for fact in facts),
+        features,
         sum(fact.nonzeros for fact in facts),
         base,
         facts[0].divisor,
         _text_base(facts[0]),
         recipe_of(facts[0]),
         tuple(str(note) for fact in facts for note in fact.provenance.get("notes", ())),
+        next(named, None),
+        next((words for fact in facts if (words := words_of(fact)) is not None), None),
     )
 
 

@@ -46,7 +46,7 @@ class Kept:
         """Write a model file, which `load` and the command ``mpi-opt predict`` read.
 
         No communication: every rank holds the same model, so that one rank saves it. Labels that are no numbers are
-        numbered 0, 1, ... in the order of ``classes_``, and kept by name in the provenance.
+        numbered 0, 1, ... in the order of ``classes_``, and kept as words beside; features that have names keep them.
 
         Parameters
         ----------

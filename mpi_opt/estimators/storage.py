@@ -112,14 +112,15 @@ def write(path: str | os.PathLike[str], stored: Stored, index_base: int) -> str:
         "reason": stored.reason,
         "mpi_opt": __version__,
     }
-    if stored.names is not None:
-        provenance["feature_names"] = json.dumps(list(stored.names))
-    labels = weights = None
+    labels = weights = words = None
     if stored.classes is not None:
         numbers = _numbers(stored.classes)
         provenance["classes_dtype"] = stored.classes.dtype.str
         if numbers is None:
-            provenance["classes"] = _text(stored.classes)
+            listed = _listed(stored.classes)
+            words = [str(label) for label in listed]
+            if not all(isinstance(label, str) for label in listed):
+                provenance["classes"] = json.dumps(listed)
             numbers = np.arange(stored.classes.size, dtype=np.float64)
         one_column = stored.loss != "softmax" and numbers.size == 2
         used = np.array([-1.0, 1.0]) if one_column else np.arange(numbers.size)
@@ -138,6 +139,8 @@ def write(path: str | os.PathLike[str], stored: Stored, index_base: int) -> str:
         job="",
         provenance=provenance,
         class_weights=weights,
+        names=stored.names,
+        words=words,
     )
 
 
@@ -167,7 +170,9 @@ def read(path: str | os.PathLike[str]) -> Stored:
     weights = None
     if model.class_weights is not None and numbers is not None:
         weights = np.array([model.class_weights.get(float(number), 1.0) for number in numbers])
-    names = kept.get("feature_names")
+    names: Sequence[str] | None = model.names
+    if "feature_names" in kept:  # files of version 2
+        names = json.loads(str(kept["feature_names"]))
     return Stored(
         loss=model.loss,
         coef=coef,
@@ -176,7 +181,7 @@ def read(path: str | os.PathLike[str]) -> Stored:
         l2=model.l2,
         classes=classes,
         class_weights=weights,
-        names=None if names is None else json.loads(str(names)),
+        names=names,
         iterations=int(kept.get("steps", 0)),
         rounds=int(kept.get("rounds", 0)),
         rows=int(kept.get("rows", 0)),
@@ -196,12 +201,12 @@ def _numbers(classes: Labels) -> Vector | None:
     return numbers if np.array_equal(numbers.astype(classes.dtype), classes) else None
 
 
-def _text(classes: Labels) -> str:
-    """Return labels as JSON: numbers, text, truth values."""
+def _listed(classes: Labels) -> list[Any]:
+    """Return labels as JSON's values: numbers, text, truth values."""
     listed = classes.tolist()
     if classes.dtype.kind not in "biufUO" or not all(isinstance(label, str | int | float) for label in listed):
         raise ValueError(f"labels {classes!r} cannot be kept in a model file; allowed: numbers and text")
-    return json.dumps(listed)
+    return list(listed)
 
 
 def _classes(path: str | os.PathLike[str], model: Model) -> tuple[Labels | None, Vector | None]:
@@ -210,10 +215,15 @@ def _classes(path: str | os.PathLike[str], model: Model) -> tuple[Labels | None,
         return None, None
     numbers = np.array(sorted(model.labels, key=lambda label: model.labels[label]))  # type: ignore[index]
     dtype = model.provenance.get("classes_dtype")
-    if "classes" not in model.provenance:
+    kind = np.dtype(str(dtype)) if dtype else None
+    if "classes" in model.provenance:  # neither numbers nor text; in files of version 2 also text
+        listed = json.loads(str(model.provenance["classes"]))
+        if len(listed) != numbers.size:
+            raise DataError(f"{path}: names {len(listed)} labels for {numbers.size} classes")
+        classes = np.array(listed, dtype=kind)
+    elif model.words is not None:
+        classes = np.array([model.words[int(number)] for number in numbers], dtype=kind)
+    else:
         whole = np.array_equal(numbers, np.round(numbers))
-        return numbers.astype(np.dtype(str(dtype)) if dtype else np.int64 if whole else np.float64), numbers
-    listed = json.loads(str(model.provenance["classes"]))
-    if len(listed) != numbers.size:
-        raise DataError(f"{path}: names {len(listed)} labels for {numbers.size} classes")
-    return np.array(listed, dtype=np.dtype(str(dtype)) if dtype else None), numbers
+        classes = numbers.astype(kind or (np.int64 if whole else np.float64))
+    return classes, numbers

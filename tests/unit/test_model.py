@@ -33,6 +33,8 @@ GIVEN = {
         ({"labels": {2.0: 1.0, 1.0: -1.0}, "class_weights": {2.0: 0.5, 1.0: 3.0}}, (5, 1)),
         ({"loss": "squared-hinge", "labels": {9.0: 0.0, 3.0: 1.0, 5.0: 2.0}}, (5, 3)),
         ({"validation": {"l2": [0.1, 1.0], "loss": [0.5, None], "folds": 3}}, (5, 1)),
+        ({"names": ("a b", "", "ü\n", "a b"), "words": ("no\0", 'y"es', "")}, (5, 1)),
+        ({"loss": "squared", "labels": None, "names": ("a", "b", "c", "d"), "words": None}, (5, 1)),
     ],
 )
 def test_what_was_saved_is_loaded(tmp_path, changes, shape):
@@ -97,8 +99,8 @@ def test_other_files_are_refused(tmp_path):
         load_model(path)
     with h5py.File(path, "w") as file:
         file.attrs["format"] = "mpi_opt model"
-        file.attrs["format_version"] = 3
-    with pytest.raises(DataError, match="model version 3"):
+        file.attrs["format_version"] = 4
+    with pytest.raises(DataError, match="model version 4"):
         load_model(path)
 
 
@@ -125,12 +127,35 @@ def test_other_files_are_refused(tmp_path):
         ({"index_base": 2}, "index_base = 2"),
         ({"l2": -1.0}, "l2 = -1.0"),
         ({"l2": float("nan")}, "l2 = nan"),
+        ({"names": ("a", "b", "c")}, "3 names of features: needed are 4"),
+        ({"names": ("a", "b", "c", 4)}, "names of features: needed is a list of texts"),
+        ({"names": ("a", "b", "c", "\ud800")}, "names of features: one cannot be written in UTF-8"),
+        ({"names": ("a", "b", "c", "d" * (1 << 24))}, "names of features: more than 16777216 bytes"),
+        ({"words": ("a",)}, "1 words for labels: the labels must be numbers from 0 to 0"),
+        ({"words": ("a", "a")}, "different ones"),
+        ({"words": ("a", "b"), "labels": {0.5: -1.0, 1.0: 1.0}}, "the labels must be numbers"),
+        ({"words": ("a", "b"), "labels": {-1.0: -1.0, 1.0: 1.0}}, "the labels must be numbers"),
+        ({"words": ("a", "b"), "loss": "squared", "labels": None}, "a model of numbers has none"),
     ],
 )
 def test_what_does_not_fit_is_not_saved(tmp_path, changes, words):
     with pytest.raises(ValueError, match=words):
         save_model(tmp_path / "model.h5", np.zeros(5), **GIVEN | changes)
     assert not list(tmp_path.iterdir())
+
+
+def test_as_many_names_as_there_is_room_for(tmp_path):
+    names = ("ü" * (1 << 22), "b" * (1 << 23), "", "")
+    save_model(tmp_path / "model.h5", np.zeros(5), **GIVEN, names=names)
+    assert load_model(tmp_path / "model.h5").names == names
+
+
+def test_labels_are_called_by_their_words(tmp_path):
+    facts = GIVEN | {"loss": "softmax", "labels": {0.0: 0.0, 2.0: 1.0}, "words": ["new york", "b", "é"]}
+    save_model(tmp_path / "model.h5", np.zeros(10), **facts)
+    model = load_model(tmp_path / "model.h5")
+    called = {0.0: '"new york"', 1.0: "b", 2.0: "é", 3.0: "3", -1.0: "-1", 0.5: "0.5"}
+    assert {label: model.called(label) for label in called} == called
 
 
 def test_a_diverged_model_is_not_saved_and_the_old_one_stays(tmp_path):

@@ -19,7 +19,7 @@ from mpi_opt.model import load_model, save_model
 WEIGHTS = np.random.default_rng(5).normal(size=5)
 GIVEN = {
     "loss": "logistic",
-    "labels": {10.0: -1.0, 20.0: 1.0},
+    "labels": {1.0: -1.0, 2.0: 1.0},
     "features": 4,
     "intercept": True,
     "index_base": 1,
@@ -37,7 +37,8 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole(folder):
     path = folder / "whole.h5"
-    save_model(path, WEIGHTS, **GIVEN, preparation=Preparation("standard", np.arange(4.0), np.full(4, 0.5)))
+    named = {"names": ["a", "b", "c", "ü"], "words": ["x", "y", "z"]}
+    save_model(path, WEIGHTS, **GIVEN, **named, preparation=Preparation("standard", np.arange(4.0), np.full(4, 0.5)))
     return path.read_bytes()
 
 
@@ -48,7 +49,7 @@ def first(folder):
         "format": "mpi_opt model",
         "format_version": 1,
         "loss": "logistic",
-        "labels": "[[10.0, -1.0], [20.0, 1.0]]",
+        "labels": "[[1.0, -1.0], [2.0, 1.0]]",
         "features": 4,
         "intercept": True,
         "index_base": 1,
@@ -87,6 +88,20 @@ def test_version_1_loads(folder, first):
     model = loaded(folder / "first.h5", first)
     assert same(model)
     assert (model.preparation, model.class_weights, model.validation) == (Preparation(), None, None)
+    assert (model.names, model.words) == (None, None)
+
+
+def test_version_2_loads(folder, whole):
+    """A file of the latest version without what that version added, as the one before had it."""
+    path = folder / "second.h5"
+    path.write_bytes(whole[LENGTH:])
+    with h5py.File(path, "r+") as file:
+        del file.attrs["feature_names"], file.attrs["label_words"]
+        file.attrs["format_version"] = 2
+        _rehash(file)
+    model = loaded(folder / "m.h5", sealed(path.read_bytes()))
+    assert same(model)
+    assert (model.preparation.columns, model.names, model.words) == ("standard", None, None)
 
 
 def test_every_flipped_byte_of_a_sealed_file_is_refused(folder, whole):
@@ -125,7 +140,20 @@ VALUES = st.one_of(
     st.floats(),
     st.booleans(),
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9),
-    st.sampled_from(["null", "[]", "{}", "[[1, -1]]", "[[1, 1, 1]]", '[["a", "b"]]', "[" * 5000, "softmax", "l1"]),
+    st.sampled_from(
+        [
+            "null",
+            "[]",
+            "{}",
+            "[[1, -1]]",
+            "[[1, 1, 1]]",
+            '[["a", "b"]]',
+            '["a", "b", "c", "d"]',
+            "[" * 5000,
+            "softmax",
+            "l1",
+        ]
+    ),
     st.builds(
         lambda shape, kind: np.zeros(shape, kind), st.lists(st.integers(0, 3), max_size=3), st.sampled_from("fiS")
     ),
@@ -159,6 +187,8 @@ def test_wrong_attributes_and_arrays_are_refused(folder, whole, first, data):
                 name: file.attrs[name] for name in ("loss", "features", "intercept", "l2")
             }
             assert model.weights.size == (model.features + model.intercept) * model.columns
+        assert model.names is None or len(model.names) == model.features
+        assert all(model.called(label) for label in model.order)
 
 
 def _arrays(file, data):
