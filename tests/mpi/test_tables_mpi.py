@@ -39,3 +39,28 @@ def test_a_fault_on_one_rank_ends_all(mpirun, tmp_path):
     assert result.code == 3
     said = result.output + "".join(result.logs.values())
     assert said.count("t.csv:300:7: 'x' in column 'c' is not a number") == 1
+
+
+def test_names_and_words_are_known_to_all_ranks(mpirun, tmp_path):
+    files(tmp_path)
+    head, *lines = (tmp_path / "t.csv").read_text().split("\n")
+    worded = [("no" if line[0] == "0" else "yes") + line[1:] for line in lines]
+    (tmp_path / "w.csv").write_text("\n".join([head, *worded]))
+    (tmp_path / "z.csv").write_text("\n".join(["y,a,c,b,d,e", *worded]))
+    words = ["--set", "data.train=w.csv", "--set", 'data.labels=["no", "yes"]']
+    mpirun(3, ["mpi-opt", "run", write_job(tmp_path), *words, "--out", tmp_path / "run"]).check()
+    model = load_model(tmp_path / "run" / "model.h5")
+    assert (model.names, model.words) == (("a", "b", "c", "d", "e"), ("no", "yes"))
+    said = []
+    for n in (1, 3):
+        ask = ["mpi-opt", "predict", tmp_path / "run" / "model.h5", tmp_path / "w.csv", "--out", tmp_path / f"{n}.txt"]
+        mpirun(n, ask).check()
+        said.append((tmp_path / f"{n}.txt").read_text())
+    assert said[0] == said[1]
+    assert said[0].count("no\n") + said[0].count("yes\n") == len(lines)
+    # the set was made by a hyperplane, so that its own words come back but for a few
+    assert np.mean(np.array(said[0].split()) == [line.split(",")[0] for line in worded]) > 0.9
+    result = mpirun(3, ["mpi-opt", "predict", tmp_path / "run" / "model.h5", tmp_path / "z.csv"])
+    assert result.code == 3
+    output = result.output + "".join(result.logs.values())
+    assert output.count("feature 1 (counted from 0) is called 'c', but 'b' in the model") == 1
