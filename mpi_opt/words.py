@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import math
 from collections.abc import Iterable
 
 
@@ -20,6 +21,6 @@ def word_text(word: str) -> str:
 
 def number_text(number: float) -> str:
     """Return the shortest text that reads back as the same number; a whole one without a point."""
-    if number == round(number) and abs(number) < 2**53:
+    if math.isfinite(number) and number == round(number) and abs(number) < 2**53:
         return f"{number + 0.0:.0f}"  # -0.0 + 0.0 is 0.0
     return repr(float(number))

@@ -32,7 +32,7 @@ TRAFFIC = Traffic(
 def outcome(**changes):
     given = {
         "models": [], "iterates": [], "average": None, "rows": [ROW], "steps": 60, "rounds": 20, "reason": "60 steps",
-        "diverged": False, "seconds": 1.234, "syncs": 40, "fired": 30,
+        "diverged": False, "paused": False, "seconds": 1.234, "syncs": 40, "fired": 30,
     }  # fmt: skip
     return Outcome(**{**given, **changes})
 

@@ -41,10 +41,10 @@ def test_probabilities_of_named_classes(rows, tmp_path):
     model = DistributedLogisticRegression().fit(X, np.array(["red", "green", "blue"])[y])
     model.save(tmp_path / "model.h5")
     head, *lines = told("predict", tmp_path / "model.h5", path, "--what", "probability")
-    columns = [int(label) for label in head[1:]]
-    assert sorted(columns) == [0, 1, 2]
-    assert [model.classes_[int(line[0])] for line in lines] == model.predict(X).tolist()
+    assert sorted(head[1:]) == ["blue", "green", "red"]
+    assert [line[0] for line in lines] == model.predict(X).tolist()
     found = np.array([line[1:] for line in lines], dtype=float)
+    columns = [model.classes_.tolist().index(word) for word in head[1:]]
     np.testing.assert_allclose(found, model.predict_proba(X)[:, columns], rtol=1e-12)
 
 
