@@ -52,9 +52,10 @@ def pause(stage: Stage, outcome: Outcome, recorders: Sequence[Recorder]) -> None
 
 
 def tell_paused(what: str, shown: Progress, world: World, folder: Path) -> int:
-    """Say why the run pauses and how it is gone on with; return the exit code."""
+    """Say why the run pauses and how it is gone on with; return the exit code when all processes have come so far."""
     shown.say(f"paused: {what}")
     size = world.collectives.size
     launcher = f"mpiexec -n {size} " if size > 1 else ""
     shown.say(f"go on with: {launcher}mpi-opt resume {os.path.relpath(folder)}")
+    world.collectives.check(None)
     return EXIT_PAUSED

@@ -107,6 +107,7 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
             try:
                 built = trial.settle(built, course, folder, world.library)
             except PausedError as paused:
+                _over(signals, collectives)
                 return tell_paused(str(paused), shown, world, folder)
         del trial  # and with it the data as read
         if begin.kept is None:
@@ -137,6 +138,8 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
             lost=[],
         )
         outcome = stage.run()
+        if outcome.paused or outcome.diverged:
+            _over(signals, collectives)
         if outcome.paused:
             stage.finish(lambda: pause(stage, outcome, recorders))
             return EXIT_PAUSED
@@ -154,6 +157,12 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
         diverged.everywhere = True
         raise diverged
     return EXIT_DONE
+
+
+def _over(signals: Signals, collectives: Collectives) -> None:
+    """Let no rank that has left have the others ended; a process of its own may go on to other things."""
+    if collectives.size > 1:
+        signals.over()
 
 
 def _watch(job: Job, world: World, signs: Path, stack: ExitStack) -> None:

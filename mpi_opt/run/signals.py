@@ -59,6 +59,16 @@ class Signals:
                 self._held = signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOTICE) & _NOTICE
         return self
 
+    def over(self) -> None:
+        """Ignore SIGTERM from here on, also behind the exit: the run is over, and its ranks are about to leave.
+
+        ``srun --kill-on-bad-exit`` sends it to the ranks that are still there once the first has left with a code
+        other than 0; they would leave with another code than that.
+        """
+        if self._before:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            self._before[signal.SIGTERM] = signal.SIG_IGN
+
     def __exit__(self, *_: object) -> None:
         """Give them back to who had them."""
         if self._held:

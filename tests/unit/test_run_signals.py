@@ -72,6 +72,28 @@ print(seen.came, "done")
     assert child(code) == (0, "0 done\n")
 
 
+def test_when_the_run_is_over_the_end_of_other_ranks_is_not_ones_own():
+    """As by ``srun --kill-on-bad-exit``, both before and behind the exit, long after the first signal."""
+    code = """
+import sys, time
+from mpi_opt.run import signals
+signals._TOGETHER = 0.1
+with Signals() as seen:
+    os.kill(os.getpid(), signal.SIGUSR1)
+    time.sleep(0.2)
+    seen.over()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.2)
+os.kill(os.getpid(), signal.SIGTERM)
+print(seen.came == signal.SIGUSR1)
+with Signals() as again:
+    os.kill(os.getpid(), signal.SIGTERM)
+    print(again.came == signal.SIGTERM)
+sys.exit(75)
+"""
+    assert child(code) == (75, "True\nTrue\n")
+
+
 def test_who_does_not_hold_it_has_it_as_before():
     code = """
 with Signals():
