@@ -22,9 +22,9 @@ sync_every = 2
 compressor = { name = "sign-top-k", k = 20 }
 consensus_rate = 0.1
 [stop]
-steps = 1500
+steps = 2000
 [metrics]
-every = 50
+every = 100
 """
 
 

@@ -67,7 +67,7 @@ SelectTypeParameters=CR_CPU
 SchedulerType=sched/backfill
 SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
 MinJobAge=3600
-KillWait=10
+KillWait=30
 ReturnToService=2
 JobRequeue=1
 SlurmdParameters=config_overrides

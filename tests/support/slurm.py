@@ -47,6 +47,9 @@ class Cluster:
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m mpi_opt "$@"\n')
         command.chmod(0o755)
         self.env = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "PYTHONWARNINGS": "error"}
+        # SLURM 22.05's pmi2 garbles the long addresses that MPICH 5 exchanges in most of its ways to talk: one start in
+        # eight failed or hung (docs/troubleshooting.md); so, none of 48.
+        self.env |= {"MPIR_CVAR_CH4_NETMOD": "ofi", "MPIR_CVAR_NOLOCAL": "1"}
         self.env["PATH"] = os.pathsep.join([str(command.parent), scripts, self.env["PATH"]])
 
     def stop(self):
