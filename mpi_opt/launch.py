@@ -172,8 +172,9 @@ def start_mpi(environ: Mapping[str, str]) -> "Processes":
         No MPI library is found, or see `check_launch`.
     """
     # Loaded, but not started yet: a launcher of another MPI would end us in MPI_Init with words of its own.
-    os.environ["MPI4PY_RC_INITIALIZE"] = "false"
-    os.environ["MPI4PY_RC_FINALIZE"] = "true"
+    wanted = {"MPI4PY_RC_INITIALIZE": "false", "MPI4PY_RC_FINALIZE": "true"}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
     try:
         from mpi_opt.network.mpi import initialize, library, world
     except (ImportError, RuntimeError) as error:
@@ -182,6 +183,12 @@ def start_mpi(environ: Mapping[str, str]) -> "Processes":
             f"MPI cannot be loaded ({str(error).strip().splitlines()[0]}); allowed: the MPI wheel "
             "(pip install 'mpi_opt[mpi]'), a cluster's MPI module loaded first, or MPI4PY_LIBMPI=/path/to/libmpi.so"
         ) from error
+    finally:
+        for name, value in before.items():  # not for processes that this one starts
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
     from mpi_opt.network.processes import Processes
 
     check_library(library(), environ)

@@ -99,7 +99,7 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
             open_folder(folder, collectives, overwrite=orders.overwrite, again=begin.again)
         rules = StopRules(**msgspec.structs.asdict(job.stop) | {"seconds": _seconds(job)})
         shown = _open_log(built, folder, world, orders, rules, stack, begin)
-        signals = stack.enter_context(Signals())
+        signals = stack.enter_context(Signals(getattr(collectives, "where", None)))
         deadline = _deadline(job, collectives, shown)
         if trial is not None:
             asked = partial(_asked, signals, deadline, collectives)

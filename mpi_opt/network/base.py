@@ -78,11 +78,14 @@ class Whereabouts:
         For whom or what it waits; empty while it computes.
     moves : int
         Waits begun and ended.
+    asked : bool
+        The process was told to end, by SIGTERM.
     """
 
     step: int = 0
     waiting: str = ""
     moves: int = 0
+    asked: bool = False
 
     def wait(self, what: str) -> None:
         """Note that a wait for ``what`` begins; for nothing, that it is over."""

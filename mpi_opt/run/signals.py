@@ -8,6 +8,8 @@ import time
 from types import FrameType
 from typing import Self
 
+from mpi_opt.network.base import Whereabouts
+
 ASKING = tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGTERM", "SIGINT") if hasattr(signal, name))
 """What schedulers send ahead of a job's end, and what people send."""
 
@@ -32,14 +34,20 @@ class Signals:
     The main thread learns of a signal between two steps of Python; while it waits inside MPI it learns of none. So a
     thread of its own, which the system tells at once, ends the process.
 
+    Parameters
+    ----------
+    where : Whereabouts, optional
+        Where SIGTERM is noted at once, for whoever watches the main thread.
+
     Attributes
     ----------
     came : int
         Number of the first signal that came; 0 while none has.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, where: Whereabouts | None = None) -> None:
         self.came = 0
+        self._where = Whereabouts() if where is None else where
         self._before: dict[int, object] = {}
         self._held: set[signal.Signals | int] = set()
         self._woken = -1
@@ -93,6 +101,7 @@ class Signals:
         first = 0.0
         while numbers := self._ends[0].recv(64):
             for number in numbers:
+                self._where.asked |= number == signal.SIGTERM
                 if number in ASKING:
                     now = time.monotonic()
                     if first and now - first >= _TOGETHER:

@@ -21,8 +21,12 @@ from mpi_opt.network.base import Whereabouts
 _LENGTH = 256
 """Bytes of a record, blanks at the end: one write replaces all of it."""
 
-LONGEST_BEAT = 5.0
+LONGEST_BEAT = 2.0
 """Longest time between two signs of life."""
+
+_ASKED_SECONDS = 10.0
+"""Silence that is long enough where the process was told to end: SLURM tells the others so when a rank has died, and
+kills them half a minute later."""
 
 _LEAST_END = 10.0
 """Least time for MPI's own end, s: no sign of life is given there, and a busy machine takes its time."""
@@ -133,14 +137,15 @@ class Watchdog:
             now += min(gone, 2 * self._pause)
             beat += 1
             where = self._where
+            most = min(self._seconds, _ASKED_SECONDS) if where.asked else self._seconds
             text = f"{beat} {where.moves} {int(bool(where.waiting))} {where.step} {where.waiting}"
             _write(self._place(self._rank), text)
             if where.moves != seen or not where.waiting:
                 seen, since, first = where.moves, now, {}
-            elif now - since >= self._seconds / 2:
+            elif now - since >= most / 2:
                 if not first:
                     first, looked = self._signs(), now
-                elif now - since >= self._seconds and now - looked >= self._seconds / 2:
+                elif now - since >= most and now - looked >= most / 2:
                     self._judge(first, now - since)
                     first, looked = self._signs(), now
 
@@ -165,9 +170,10 @@ class Watchdog:
         if lower and self._stop.wait(min(5.0, 1.0 + 0.2 * lower)):
             return
         what = "all ranks wait for each other" if stuck else f"no sign of life of {_ranks(silent)}"
+        why = "told to end by SIGTERM" if self._where.asked else f"network.watchdog = {self._seconds:g} s"
         self._end(
             f"step {self._where.step}: rank {self._rank} of {self._size} has waited {waited:.0f} s for "
-            f"{self._where.waiting}; {what} (network.watchdog = {self._seconds:g} s)"
+            f"{self._where.waiting}; {what} ({why})"
         )
 
 

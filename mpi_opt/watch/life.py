@@ -10,7 +10,7 @@ from typing import NamedTuple
 from mpi_opt.run.watchdog import LONGEST_BEAT
 from mpi_opt.status import age
 
-_OLD_SECONDS = 12 * LONGEST_BEAT
+_OLD_SECONDS = 30 * LONGEST_BEAT
 """Signs of life older than this are of a run that has ended."""
 _GONE_SECONDS = 5.0
 """Files that stand still so long are believed, where the process that wrote them is gone."""

@@ -11,6 +11,7 @@ import pytest
 from mpi_opt.errors import JobError
 from mpi_opt.network.collectives import Solo
 from mpi_opt.run.claim import Claim
+from mpi_opt.run.watchdog import LONGEST_BEAT
 
 HOLD = """
 import sys, time
@@ -102,10 +103,10 @@ def test_a_run_of_another_machine_shows_by_its_signs(beats, age, tmp_path):
     else:
         with claim:
             pass
-    assert waited == ([] if age else [10.0])
+    assert waited == ([] if age else [2 * LONGEST_BEAT])
     with Claim(tmp_path, Solo(), wait, heir=True):  # its own run's signs say nothing
         assert (tmp_path / ".lock").read_text().endswith(f"process {os.getpid()}")
-    assert waited == ([] if age else [10.0])
+    assert waited == ([] if age else [2 * LONGEST_BEAT])
 
 
 def test_what_cannot_be_written_to_is_refused(tmp_path):

@@ -104,3 +104,18 @@ def test_who_is_still_there_then_is_ended(monkeypatch):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == -signal.SIGALRM
+
+
+def test_told_to_end_it_waits_ten_seconds_for_a_silent_rank_not_the_whole_patience(tmp_path):
+    """SLURM ends the other ranks half a minute after one has died; they leave by themselves before."""
+    told = []
+    mine = Whereabouts(step=3, waiting="neighbours 1", asked=True)
+    with watch(tmp_path / ".alive", 0, mine, told, seconds=300.0):
+        (tmp_path / ".alive" / "rank_00001").write_text("7 3 0 3")
+        began = time.monotonic()
+        while not told and time.monotonic() - began < 25:
+            time.sleep(0.1)
+        took = time.monotonic() - began
+    assert told
+    assert "told to end by SIGTERM" in told[0]
+    assert 8 < took < 20
