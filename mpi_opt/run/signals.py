@@ -6,9 +6,10 @@ import socket
 import threading
 import time
 from types import FrameType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from mpi_opt.network.base import Whereabouts
+if TYPE_CHECKING:  # the command imports this before anything heavy
+    from mpi_opt.network.base import Whereabouts
 
 ASKING = tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGTERM", "SIGINT") if hasattr(signal, name))
 """What schedulers send ahead of a job's end, and what people send."""
@@ -45,9 +46,9 @@ class Signals:
         Number of the first signal that came; 0 while none has.
     """
 
-    def __init__(self, where: Whereabouts | None = None) -> None:
+    def __init__(self, where: "Whereabouts | None" = None) -> None:
         self.came = 0
-        self._where = Whereabouts() if where is None else where
+        self._where = where
         self._before: dict[int, object] = {}
         self._held: set[signal.Signals | int] = set()
         self._woken = -1
@@ -101,7 +102,8 @@ class Signals:
         first = 0.0
         while numbers := self._ends[0].recv(64):
             for number in numbers:
-                self._where.asked |= number == signal.SIGTERM
+                if number == signal.SIGTERM and self._where is not None:
+                    self._where.asked = True
                 if number in ASKING:
                     now = time.monotonic()
                     if first and now - first >= _TOGETHER:
