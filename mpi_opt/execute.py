@@ -3,6 +3,7 @@
 import os
 import socket
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -25,6 +26,9 @@ from mpi_opt.run.watchdog import Watchdog, end_in_time
 from mpi_opt.scaling.cost import NetworkProfile
 from mpi_opt.training import Orders, train
 from mpi_opt.world import World
+
+_LEAVE_SECONDS = 2.0
+"""Time for MPI to end all ranks, before a rank that watched another stop leaves by itself."""
 
 _OTHER_FILES = 32
 """Room for what a process has open besides its nodes' metrics files: data, logs, libraries being loaded."""
@@ -135,6 +139,10 @@ def _of_ranks(job: Job, collectives: Processes, crew: Crew | None, notes: Sequen
 
     def end(text: str) -> None:
         sys.stderr.write(f"mpi-opt: error: {text}\n")
+        # Under a launcher that ends the ranks already, MPI's own way may not come back.
+        leave = threading.Timer(_LEAVE_SECONDS, os._exit, (RankFailedError.exit_code,))
+        leave.daemon = True
+        leave.start()
         mpi.abort(RankFailedError.exit_code)
 
     def guard(folder: Path, seconds: float) -> Watchdog:

@@ -24,7 +24,7 @@ _LENGTH = 256
 LONGEST_BEAT = 2.0
 """Longest time between two signs of life."""
 
-_ASKED_SECONDS = 10.0
+_ASKED_SECONDS = 8.0
 """Silence that is long enough where the process was told to end: SLURM tells the others so when a rank has died, and
 kills them half a minute later."""
 
