@@ -1,7 +1,9 @@
 """Modelled seconds of messages and of counted operations. Formulas only: nothing here measures or sends.
 
 Messages follow the latency-bandwidth model (Hockney 1994): one of m bytes takes ``latency + m / bandwidth``, and a rank
-sends one and receives one at a time. Computation is the number of floating-point operations over a rate.
+sends one and receives one at a time; every further message that a node has under way at once costs it ``overhead`` of
+its processor (the o of LogP, Culler et al. 1993). Where a network was measured, its own curves stand for the formulas.
+Computation is the number of floating-point operations over a rate.
 """
 
 import math
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from mpi_opt.errors import JobError
+from mpi_opt.scaling.curves import Curves
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +22,13 @@ class NetworkProfile:
     Parameters
     ----------
     latency : float
-        Seconds one way, >= 0.
+        Seconds one way, >= 0; of a short message from call to arrival, so both ends' first overhead is in it.
     bandwidth : float
         Bytes a second one way, > 0; infinite where nothing is sent.
+    overhead : float
+        Seconds of processor for each further message that a node sends and receives at once, >= 0.
+    curves : Curves or None
+        What was measured on the ranks themselves: where it reaches it stands for the formulas.
 
     Raises
     ------
@@ -31,12 +38,16 @@ class NetworkProfile:
 
     latency: float
     bandwidth: float
+    overhead: float = 0.0
+    curves: Curves | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.latency) and self.latency >= 0):
             raise JobError(f"the network's latency is {self.latency}; a finite number of seconds >= 0 is needed")
         if not self.bandwidth > 0:
             raise JobError(f"the network's bandwidth is {self.bandwidth}; a number of bytes a second > 0 is needed")
+        if not (math.isfinite(self.overhead) and self.overhead >= 0):
+            raise JobError(f"the network's overhead is {self.overhead}; a finite number of seconds >= 0 is needed")
 
     def __str__(self) -> str:
         return f"latency {spoken(self.latency, 's')}, bandwidth {spoken(self.bandwidth, 'B/s')}"
@@ -117,7 +128,9 @@ def spoken(number: float, unit: str) -> str:
 
 
 def message_seconds(nbytes: float, profile: NetworkProfile) -> float:
-    """Return the seconds of one message from one rank to another: ``latency + nbytes / bandwidth``."""
+    """Return the seconds of one message from one rank to another: ``latency + nbytes / bandwidth``, or as measured."""
+    if profile.curves is not None and profile.curves.message is not None:
+        return profile.curves.message.at(nbytes)
     return profile.latency + nbytes / profile.bandwidth
 
 
@@ -130,19 +143,42 @@ def reduction_seconds(nbytes: float, nodes: int, profile: NetworkProfile) -> flo
     - binomial trees there and back, ``2 r (latency + nbytes / bandwidth)``;
     - reduce-scatter and gather, then scatter and allgather by recursive doubling,
       ``4 r latency + 4 (1 - 1 / nodes) nbytes / bandwidth``.
+
+    Where reductions were measured, this grows and shrinks from those of as many nodes as were measured.
     """
+    if nodes == 1:
+        return 0.0
+    by_formula = _reduced(nbytes, nodes, profile)
+    curves = profile.curves
+    if curves is None or curves.reduction is None:
+        return by_formula
+    measured = curves.reduction.at(nbytes)
+    there = _reduced(nbytes, curves.nodes, profile)
+    return measured if nodes == curves.nodes or not there else measured * by_formula / there
+
+
+def _reduced(nbytes: float, nodes: int, profile: NetworkProfile) -> float:
+    """Return the lesser of the two formulas."""
     depth = math.ceil(math.log2(nodes))
-    tree = 2 * depth * message_seconds(nbytes, profile)
+    tree = 2 * depth * (profile.latency + nbytes / profile.bandwidth)
     scattered = 4 * depth * profile.latency + 4 * (1 - 1 / nodes) * nbytes / profile.bandwidth
     return min(tree, scattered)
 
 
-def exchange_seconds(nbytes: float, degree: int, profile: NetworkProfile) -> float:
-    """Return the seconds of a neighbour exchange: ``latency + degree nbytes / bandwidth``.
+def exchange_seconds(nbytes: float, degree: float, profile: NetworkProfile) -> float:
+    """Return the seconds of a neighbour exchange: ``latency + degree nbytes / bandwidth + (degree - 1) overhead``.
 
-    The messages to the neighbours are under way together, but leave through one link.
+    The messages to the neighbours are under way together, but leave through one link. Where exchanges were measured,
+    the bytes that leave are those of a measured one, and each neighbour more or less costs an overhead.
     """
-    return message_seconds(degree * nbytes, profile) if degree else 0.0
+    if not degree:
+        return 0.0
+    curves = profile.curves
+    if curves is not None and curves.exchange is not None:
+        measured = curves.exchange.at(nbytes * degree / curves.degree)
+        return max(measured + (degree - curves.degree) * profile.overhead, 0.0)
+    wire = profile.latency + degree * nbytes / profile.bandwidth
+    return wire + max(degree - 1.0, 0.0) * profile.overhead
 
 
 def product_seconds(shard: Shard, machine: Machine) -> float:

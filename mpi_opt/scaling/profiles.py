@@ -1,0 +1,83 @@
+"""Networks as people write them: a name, or latency and bandwidth with units."""
+
+import math
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from mpi_opt.errors import JobError
+from mpi_opt.scaling.cost import PROFILES, NetworkProfile
+from mpi_opt.words import nearest
+
+_SECONDS: Mapping[str, float] = MappingProxyType({"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9})
+_PREFIXES: Mapping[str, float] = MappingProxyType({"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9})
+_BYTES_A_SECOND: Mapping[str, float] = MappingProxyType(
+    {
+        f"{prefix}{unit}": size * scale
+        for prefix, size in _PREFIXES.items()
+        for unit, scale in (("bit", 0.125), ("bit/s", 0.125), ("B/s", 1.0))
+    }
+)
+_UNITS: Mapping[str, Mapping[str, float]] = MappingProxyType(
+    {"latency": _SECONDS, "bandwidth": _BYTES_A_SECOND, "overhead": _SECONDS}
+)
+_SPOKEN: Mapping[str, str] = MappingProxyType(
+    {"latency": "s, ms, us or ns", "bandwidth": "bit/s or B/s with k, M or G before it", "overhead": "s, ms, us or ns"}
+)
+_NUMBER = re.compile(r"\s*([0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z/]+)\s*\Z")
+
+
+def allowed() -> str:
+    """Return what a network may be written as, for messages and help."""
+    return f"{', '.join(PROFILES)}, or latency=20ms,bandwidth=100Mbit"
+
+
+def parse_profile(text: str) -> tuple[str, NetworkProfile]:
+    """Return a network's name and its figures.
+
+    Parameters
+    ----------
+    text : str
+        A name of `PROFILES`, or ``latency=TIME,bandwidth=RATE`` and, where wanted, ``overhead=TIME``. Times are in s,
+        ms, us or ns; rates in bit/s (also written bit) or B/s, with decimal prefixes k, M, G:
+        ``latency=20ms,bandwidth=100Mbit``.
+
+    Returns
+    -------
+    name : str
+        The name; of figures, the text without blanks.
+    profile : NetworkProfile
+
+    Raises
+    ------
+    JobError
+        Neither: names the part and what is allowed. The caller adds the place.
+    """
+    if text in PROFILES:
+        return text, PROFILES[text]
+    if "=" not in text:
+        raise JobError(f"network {text!r} is not known{nearest(text, PROFILES)}; allowed: {allowed()}")
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        key, sign, value = (word.strip() for word in part.partition("="))
+        if key not in _UNITS or not sign:
+            raise JobError(f"network {text!r}: {part.strip()!r}{nearest(key, _UNITS)}; allowed: {allowed()}")
+        if key in found:
+            raise JobError(f"network {text!r}: {key} is given twice")
+        found[key] = _quantity(text, key, value)
+    missing = [key for key in ("latency", "bandwidth") if key not in found]
+    if missing:
+        raise JobError(f"network {text!r}: {missing[0]} is missing; allowed: {allowed()}")
+    profile = NetworkProfile(found["latency"], found["bandwidth"], found.get("overhead", 0.0))
+    return "".join(text.split()), profile
+
+
+def _quantity(text: str, key: str, value: str) -> float:
+    """Return ``value`` of ``key`` in seconds or bytes a second."""
+    match, units = _NUMBER.match(value), _UNITS[key]
+    if match is None or match[2] not in units:
+        raise JobError(f"network {text!r}: {key} {value!r}: allowed: a number and its unit, {_SPOKEN[key]}")
+    quantity = float(match[1]) * units[match[2]]
+    if not math.isfinite(quantity) or (key == "bandwidth" and not quantity):
+        raise JobError(f"network {text!r}: {key} {value!r}: allowed: a finite number, and a bandwidth above 0")
+    return quantity
