@@ -34,6 +34,7 @@ class Data(Table, frozen=True, kw_only=True):
     train: Files
     test: Files | None = None
     holdout: Fraction | None = None
+    rows: Count | None = None
     partition: Annotated[Partition, _PARTITION] = Partition(name="shuffled")
     intercept: Annotated[bool, says("true or false")] = False
     features: Count | None = None

@@ -64,6 +64,7 @@ def _data_spec(job: Job) -> DataSpec:
         train=_words(data.train),
         test=None if data.test is None else _words(data.test),
         holdout=data.holdout,
+        rows=data.rows,
         partition=data.partition.name,
         alpha=data.partition.alpha,
         label_kind=label_kind(job.problem.loss),

@@ -10,7 +10,16 @@ from mpi_opt.datasets.holding import Holding
 from mpi_opt.datasets.labels import apply_map, label_map
 from mpi_opt.datasets.memory import check_room
 from mpi_opt.datasets.naming import check_names, check_words
-from mpi_opt.datasets.partition import Partition, by_label, contiguous, dirichlet, equal_cuts, hold_out, shuffled
+from mpi_opt.datasets.partition import (
+    Partition,
+    by_label,
+    choose,
+    contiguous,
+    dirichlet,
+    equal_cuts,
+    hold_out,
+    shuffled,
+)
 from mpi_opt.datasets.reading import hold
 from mpi_opt.datasets.shard import DataInfo, Shard
 from mpi_opt.datasets.spec import DataSpec, Reading
@@ -89,6 +98,8 @@ def load(spec: DataSpec, collectives: Collectives, nodes: int, local: Sequence[i
                 f"{train.name}: holdout = {spec.holdout} of {train.rows} rows leaves {kept.size} to train on and "
                 f"{held.size} to test on; allowed is at least one each"
             )
+    if spec.rows is not None:
+        kept = _chosen(spec, train, kept)
     partition = _partition(spec, nodes, kept, train, labels, collectives)
     shards = deal(train, labels, columns, partition, owners, local, collectives)
     count = partition.order.size
@@ -98,7 +109,7 @@ def load(spec: DataSpec, collectives: Collectives, nodes: int, local: Sequence[i
     if held is not None:
         even = Partition(held, equal_cuts(held.size, nodes))
         test = deal(train, labels, columns, even, owners, local, collectives)
-        test_info = _info(train, held.size, columns, train.nonzeros - info.nonzeros, mapping)
+        test_info = _info(train, held.size, columns, _nonzeros(train, test, held.size, collectives), mapping)
     elif spec.test is not None:
         train, labels = train.without_rows(), labels[:0]
         other = hold(spec.test, spec.search, _as_train(spec, train), collectives)
@@ -164,6 +175,19 @@ def _check_fits(test: Holding, columns: int, train: Holding) -> None:
         )
     check_names(test.name, test.names, train.names, f"the train set {train.name}")
     check_words(test.name, test.words, train.words, f"the train set {train.name}")
+
+
+def _chosen(spec: DataSpec, train: Holding, kept: Indices | None) -> Indices:
+    """Return the rows to be trained on where only some are, numbers in the file."""
+    assert spec.rows is not None
+    there = train.rows if kept is None else kept.size
+    if spec.rows > there:
+        left = "" if kept is None else " that are not held out"
+        raise DataError(
+            f"{train.name}: data.rows = {spec.rows}, but there are {there} rows{left}; allowed: at most that"
+        )
+    chosen = choose(there, spec.rows, spec.seed)
+    return chosen if kept is None else kept[chosen]
 
 
 def _partition(

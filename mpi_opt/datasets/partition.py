@@ -69,6 +69,15 @@ def dirichlet(labels: Vector, nodes: int, seed: int, alpha: float) -> Partition:
     )
 
 
+def choose(rows: int, count: int, seed: int) -> Indices:
+    """Return ``count`` of ``rows`` row numbers, ascending: the first of a permutation drawn from the seed alone.
+
+    What is chosen for a lesser count is part of what is chosen for a greater one.
+    """
+    order = Key(seed, 0, Purpose.DATA, 1).generator().permutation(rows).astype(np.int64)
+    return np.sort(order[:count])
+
+
 def hold_out(rows: int, fraction: float, seed: int) -> tuple[Indices, Indices]:
     """Choose the test rows by the seed alone.
 

@@ -64,6 +64,8 @@ class DataSpec:
         Another set, or none.
     holdout : float or None
         Share of the train set's rows, in (0, 1), chosen by the seed and kept as the test set; not with ``test``.
+    rows : int or None
+        How many rows are trained on, chosen by the seed of those that are not held out; ``None``: all.
     partition : {"contiguous", "shuffled", "by-label", "dirichlet"}
         How train rows go to nodes.
     alpha : float or None
@@ -75,7 +77,7 @@ class DataSpec:
     reading : Reading
         How the files are read.
     seed : int
-        Of the shuffle, the hold-out and the Dirichlet draws.
+        Of the shuffle, the hold-out, the choice of rows and the Dirichlet draws.
     search : tuple of Path
         Folders for relative words.
     weights : str or None
@@ -90,6 +92,7 @@ class DataSpec:
     train: str | tuple[str, ...]
     test: str | tuple[str, ...] | None = None
     holdout: float | None = None
+    rows: int | None = None
     partition: PartitionName = "contiguous"
     alpha: float | None = None
     label_kind: LabelKind = "binary"
@@ -104,6 +107,8 @@ class DataSpec:
             raise JobError(f"data.holdout = {self.holdout}: allowed is a number between 0 and 1, both excluded")
         if self.holdout is not None and self.test is not None:
             raise JobError(f"data.holdout = {self.holdout} beside data.test = {self.test!r}: allowed is one of them")
+        if self.rows is not None and self.rows < 1:
+            raise JobError(f"data.rows = {self.rows}: allowed is a number of at least 1")
         if self.partition not in get_args(PartitionName):
             raise JobError(f"data.partition = {self.partition!r}: allowed are {', '.join(get_args(PartitionName))}")
         if (self.partition == "dirichlet") != (self.alpha is not None):

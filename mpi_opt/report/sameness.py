@@ -20,7 +20,10 @@ _FILES = frozenset(
 )
 """Keys that say where rows are read from and how; other words may mean the same rows."""
 
-_DRAWN = "seed (draws the rows that data.holdout takes away)"
+_DRAWN = {
+    "holdout": "seed (draws the rows that data.holdout takes away)",
+    "rows": "seed (draws the rows that data.rows takes)",
+}
 
 _SUMMED_ALIKE = 1e-9
 """Relative difference of |grad F(0)| that orders of summation leave at most; other rows leave more."""
@@ -53,8 +56,9 @@ def problem_keys(course: Course) -> dict[str, Any]:
         if key.startswith(("data.", "prepare.", "problem.")) and key not in _SPLIT
     }
     keys["problem.l2"] = course.l2 if job.validation is not None else job.problem.l2
-    if job.data.holdout is not None:
-        keys[_DRAWN] = job.seed
+    for key, drawn in _DRAWN.items():
+        if getattr(job.data, key) is not None:
+            keys[drawn] = job.seed
     return keys
 
 
@@ -84,7 +88,7 @@ def check_problems(courses: Sequence[Course], measure: Measure, *, own_optima: b
     for course in courses[1:]:
         ours = problem_keys(course) | _test(course, measure)
         differing = sorted(key for key in theirs.keys() | ours.keys() if theirs.get(key) != ours.get(key))
-        drawn = [key for key in differing if key == _DRAWN]
+        drawn = [key for key in differing if key in _DRAWN.values()]
         files = [key for key in differing if key in _FILES]
         others = [key for key in differing if key not in drawn and key not in files]
         told = "; ".join(f"{key} is {show(theirs.get(key))} and {show(ours.get(key))}" for key in differing)
