@@ -3,12 +3,16 @@
 import platform
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 from mpi_opt import launch
 from mpi_opt.errors import LaunchError
 from mpi_opt.network.collectives import Collectives, Solo
+
+if TYPE_CHECKING:
+    from mpi_opt.scaling.fitted import Measurement
 
 _PACKAGES = ("numpy", "scipy", "h5py", "mpi4py", "msgspec", "networkx", "threadpoolctl", "scikit-learn")
 
@@ -53,6 +57,26 @@ def report(environ: Mapping[str, str]) -> Report:
     said = [f"{name:<{width}}  {text}" for name, text in lines]
     said += [f"warning: {text}" for text in warnings(places)]
     return Report("\n".join(said), error)
+
+
+def network(environ: Mapping[str, str]) -> "Measurement":
+    """Return what messages between the ranks cost, the same on every rank. Collective.
+
+    Raises
+    ------
+    LaunchError
+        The processes were not started as one MPI job.
+    """
+    from mpi_opt.scaling.fitted import Measurement
+
+    everyone = launch.start_mpi(environ)
+    places = everyone.gather(Place(socket.gethostname(), launch.own_cores(), 1))
+    found = Measurement(ranks=everyone.size)
+    if everyone.size > 1:
+        from mpi_opt.network.mpi import measure_world
+
+        found = measure_world()
+    return replace(found, library=_library(), cautions=(*warnings(places), *found.cautions))
 
 
 def warnings(places: Sequence[Place]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mpi_opt import launch
-from mpi_opt.commands.arguments import Commands, add_job, add_set, count, folder, quiet_pipes
+from mpi_opt.commands.arguments import Commands, add_job, add_set, count, file, folder, quiet_pipes
 from mpi_opt.errors import EXIT_DONE, JobError
 
 if TYPE_CHECKING:
@@ -24,6 +24,12 @@ def add_to(commands: Commands) -> None:
     simulate = commands.add_parser("simulate", help="run a job on N virtual nodes in this process, without MPI")
     add_job(simulate)
     _add_nodes(simulate)
+    simulate.add_argument(
+        "--network",
+        metavar="NETWORK",
+        help="give simulated seconds on this network, as clock.network does: infiniband, 10gbe, wan, or "
+        "latency=20ms,bandwidth=100Mbit",
+    )
     _add_out(simulate)
     simulate.set_defaults(handler=_simulate)
 
@@ -50,6 +56,10 @@ def add_to(commands: Commands) -> None:
     info = commands.add_parser(
         "info", help="versions, MPI library, launcher, hosts, cores, threads; also under mpiexec"
     )
+    info.add_argument(
+        "--network", action="store_true", help="measure latency and bandwidth between the ranks instead (mpiexec -n N)"
+    )
+    info.add_argument("--json", type=file, metavar="FILE", help="with --network: write the measurements there too")
     info.set_defaults(handler=_info)
 
 
@@ -76,7 +86,8 @@ def _simulate(options: argparse.Namespace, command: Sequence[str]) -> int:
     quiet_pipes()
     from mpi_opt.job import load_job
 
-    job = load_job(options.job, options.set)
+    network = [] if options.network is None else [f"clock.network={json.dumps(options.network)}"]
+    job = load_job(options.job, [*options.set, *network])
     from mpi_opt.execute import simulate_job
 
     return simulate_job(job, _orders(options, command), nodes=options.nodes)
@@ -109,7 +120,11 @@ def _plan(options: argparse.Namespace, _command: Sequence[str]) -> int:
     return EXIT_DONE
 
 
-def _info(_options: argparse.Namespace, _command: Sequence[str]) -> int:
+def _info(options: argparse.Namespace, _command: Sequence[str]) -> int:
+    if options.network:
+        return _network(options)
+    if options.json is not None:
+        raise JobError("--json writes what --network measures: give both")
     from mpi_opt.info import report
 
     found = report(os.environ)
@@ -117,6 +132,24 @@ def _info(_options: argparse.Namespace, _command: Sequence[str]) -> int:
         print(found.text, flush=True)
     if found.error is not None:
         raise found.error
+    return EXIT_DONE
+
+
+def _network(options: argparse.Namespace) -> int:
+    from mpi_opt.info import network
+    from mpi_opt.metrics.files import replace_file
+    from mpi_opt.scaling.networktext import lines
+
+    collectives, error = launch.start_mpi(os.environ), None
+    found = network(os.environ)
+    if collectives.rank == 0:
+        print("\n".join(lines(found)), flush=True)
+        try:
+            if options.json is not None:
+                replace_file(options.json, (json.dumps(found.values(), indent=2) + "\n").encode())
+        except OSError as failed:
+            error = JobError(f"cannot write {options.json}: {failed.strerror or failed}")
+    collectives.check(error)
     return EXIT_DONE
 
 

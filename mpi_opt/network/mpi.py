@@ -21,10 +21,12 @@ from mpi_opt.errors import MpiOptError, RankFailedError
 from mpi_opt.network.base import Traffic, Whereabouts
 from mpi_opt.network.elastic import Crew, PatientExchange, tolerant_launcher, wait_each
 from mpi_opt.network.exchange import NeighbourExchange
+from mpi_opt.network.measure import measure
 from mpi_opt.network.probe import probe
 from mpi_opt.network.processes import Processes
 from mpi_opt.network.reduction import Reduction
 from mpi_opt.requests import Average, Collect, Exchange, Inbox, Post, Steps, Sum
+from mpi_opt.scaling.fitted import Measurement
 from mpi_opt.types import Vector
 
 _POKE_SECONDS = 1e-3
@@ -69,6 +71,7 @@ class MpiNetwork:
         patient: bool = False,
     ) -> None:
         self.where = Whereabouts() if where is None else where
+        self.clock = None
         with self.where.wait_in("all ranks, before training"):
             self._comm = comm.Dup()
         self.nodes = self._comm.size
@@ -342,6 +345,15 @@ def probe_world() -> tuple[float, float]:
     comm = MPI.COMM_WORLD.Dup()
     try:
         return probe(comm, MPI)
+    finally:
+        comm.Free()
+
+
+def measure_world() -> Measurement:
+    """Return the times of messages between the ranks of the world by size; called by all of several."""
+    comm = MPI.COMM_WORLD.Dup()
+    try:
+        return measure(comm, MPI)
     finally:
         comm.Free()
 
