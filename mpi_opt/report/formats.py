@@ -33,10 +33,7 @@ def as_text(comparison: Comparison) -> str:
 def as_markdown(comparison: Comparison) -> str:
     """Return the same in Markdown."""
     parts = ["  \n".join(comparison.heading)]
-    for table in _tables(comparison):
-        head, *rows = _cells(table, comparison.records)
-        lines = [_bar(head), _bar(["---", *["---:"] * (len(head) - 1)]), *(_bar(row) for row in rows)]
-        parts.append("\n".join(lines))
+    parts += [barred(_cells(table, comparison.records)) for table in _tables(comparison)]
     if comparison.notes:
         parts.append("\n".join(f"- {note}" for note in comparison.notes))
     return "\n\n".join(parts) + "\n"
@@ -66,6 +63,11 @@ def _plain(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return repr(value) if isinstance(value, float) else str(value)
+
+
+def as_cells(comparison: Comparison) -> list[list[list[str]]]:
+    """Return the tables of `as_text` as rows of cells, each with its head first."""
+    return [_cells(table, comparison.records) for table in _tables(comparison)]
 
 
 def _tables(comparison: Comparison) -> list[list[_Cell]]:
@@ -192,6 +194,12 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     ]
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(line.rstrip() for line in lines)
+
+
+def barred(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows, the first of them the head, as a table of Markdown: the first column to the left, others right."""
+    head, *others = rows
+    return "\n".join([_bar(head), _bar(["---", *["---:"] * (len(head) - 1)]), *(_bar(row) for row in others)])
 
 
 def _bar(cells: Sequence[str]) -> str:
