@@ -49,6 +49,19 @@ class Request:
     group_seeds: bool = False
 
 
+def read_runs(paths: Sequence[Path]) -> list[Course]:
+    """Return the runs, called by their folders' names or, where two are alike, by their paths.
+
+    Raises
+    ------
+    JobError
+        There is no run.
+    DataError
+        Metrics are missing or damaged, or there is no evaluation yet.
+    """
+    return [_read(path, label) for path, label in zip(paths, _labels(paths), strict=True)]
+
+
 def compare(request: Request) -> Comparison:
     """Return the comparison of runs.
 
@@ -59,12 +72,31 @@ def compare(request: Request) -> Comparison:
     DataError
         Metrics are missing or damaged, or no optimum can be found.
     """
-    name = request.measure or ("objective" if request.target is None else "gap")
-    measure = Measure(name, {})
+    _check(request)
+    return compare_courses(request, read_runs(request.runs))
+
+
+def _check(request: Request) -> Measure:
+    """Return the measure asked for, without its optima."""
+    measure = Measure(request.measure or ("objective" if request.target is None else "gap"), {})
     measure.check_place(request.place)
     if request.target is not None:
         measure.check_target(request.target)
-    courses = [_read(path, label) for path, label in zip(request.runs, _labels(request.runs), strict=True)]
+    return measure
+
+
+def compare_courses(request: Request, courses: Sequence[Course]) -> Comparison:
+    """Return the comparison of runs that have been read: those of ``request.runs``.
+
+    Raises
+    ------
+    JobError
+        There is no run, the runs do not compare, or the target, place, reference or baseline has no meaning.
+    DataError
+        Metrics are missing or damaged, or no optimum can be found.
+    """
+    measure = _check(request)
+    name = measure.name
     baseline = choose_baseline(courses, request.baseline)
     notes = check_problems(courses, measure, own_optima=name == "gap" and request.reference == COMPUTE)
     how = ""

@@ -10,6 +10,24 @@ from mpi_opt.report.comparison import Comparison, number, with_ratios
 from mpi_opt.report.course import Course
 
 
+def seed_groups(courses: Sequence[Course], same: Callable[[Course, Course, bool], bool]) -> list[list[int]]:
+    """Return the numbers of the runs that belong together, in the order of their first runs; ``same`` as `grouped`."""
+    groups: list[list[int]] = []
+    for index, course in enumerate(courses):
+        for loosely in (False, True):
+            fits = (group for group in groups if same(courses[group[0]], course, loosely))
+            if loosely:  # every seed once: rates that were set by hand stay apart
+                seed = course.attributes["seed"]
+                fits = (group for group in fits if all(courses[k].attributes["seed"] != seed for k in group))
+            group = next(fits, None)
+            if group is not None:
+                group.append(index)
+                break
+        else:
+            groups.append([index])
+    return groups
+
+
 def grouped(
     comparison: Comparison,
     courses: Sequence[Course],
@@ -31,20 +49,8 @@ def grouped(
         Whether two runs are of one job; the last argument allows other consensus rates, which "auto" finds anew for
         every seed.
     """
-    groups: list[list[int]] = []
+    groups = seed_groups(courses, same)
     notes = list(comparison.notes)
-    for index, course in enumerate(courses):
-        for loosely in (False, True):
-            fits = (group for group in groups if same(courses[group[0]], course, loosely))
-            if loosely:  # every seed once: rates that were set by hand stay apart
-                seed = course.attributes["seed"]
-                fits = (group for group in fits if all(courses[k].attributes["seed"] != seed for k in group))
-            group = next(fits, None)
-            if group is not None:
-                group.append(index)
-                break
-        else:
-            groups.append([index])
     for group in groups:
         rates = sorted({float(courses[k].attributes["consensus_rate"]) for k in group} - {math.nan})
         if len(rates) > 1 and not math.isnan(rates[0]):
