@@ -26,6 +26,7 @@ from mpi_opt.methods import make_algorithm, with_consensus_rate, with_finish
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.objectives import make_objectives
 from mpi_opt.problems.base import Problem, SecondOrder
+from mpi_opt.run.counting import CountedCompressor, counted
 from mpi_opt.run.timing import Phases, TimedCompressor, timed
 from mpi_opt.scaling.cost import NetworkProfile
 from mpi_opt.shards import load_shards
@@ -164,7 +165,8 @@ def build(
     if name in NEWTON:
         job, found = with_finish(job, info, dim, nodes, measure)
         notes.extend(found)
-    algorithm = make_algorithm(job, None if compressor is None else TimedCompressor(compressor, phases))
+    clocked = CountedCompressor if _counts(job) else TimedCompressor
+    algorithm = make_algorithm(job, None if compressor is None else clocked(compressor, phases))
     for problem in means:
         check_needs(algorithm, problem)
     scratch = (np.empty(dim), np.empty(dim))
@@ -189,7 +191,7 @@ def build(
             for i, problem in zip(local, problems, strict=True)
         ],
         problems=problems,
-        timed=[timed(problem, phases[i]) for i, problem in zip(local, means, strict=True)],
+        timed=_clocked(job, means, [phases[i] for i in local]),
         tests=tests,
         phases=list(phases.values()),
         l2=l2,
@@ -200,8 +202,19 @@ def build(
 def with_l2(built: Built, l2: float) -> Built:
     """Return the same with another l2; features are shared."""
     problems, means, tests = make_objectives(built.job, built.loaded, built.class_weights, l2, built.nodes[0].count)
-    seen = [timed(problem, phases) for problem, phases in zip(means, built.phases, strict=True)]
+    seen = _clocked(built.job, means, built.phases)
     return replace(built, problems=problems, timed=seen, tests=tests, l2=l2)
+
+
+def _counts(job: Job) -> bool:
+    """Return whether phases are counted by operations instead of measured."""
+    return job.clock is not None and job.clock.compute == "counted"
+
+
+def _clocked(job: Job, problems: Sequence[SecondOrder], phases: Sequence[Phases]) -> list[SecondOrder]:
+    """Return the problems as the algorithm sees them."""
+    proxy = counted if _counts(job) else timed
+    return [proxy(problem, each) for problem, each in zip(problems, phases, strict=True)]
 
 
 def graph_of(job: Job, nodes: int) -> Graph:

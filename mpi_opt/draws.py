@@ -25,6 +25,8 @@ class Purpose(enum.IntEnum):
     DATA = 7
     SYNTHETIC = 8
     VALIDATION = 9
+    SPEED = 10
+    STRAGGLER = 11
 
 
 class Key(NamedTuple):

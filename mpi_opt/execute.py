@@ -24,6 +24,7 @@ from mpi_opt.results import HELD_FILES
 from mpi_opt.resuming import changed, check_size, look
 from mpi_opt.run.watchdog import Watchdog, end_in_time
 from mpi_opt.scaling.cost import NetworkProfile
+from mpi_opt.simulating import IGNORED, clock_of, in_words, network_of, without_clock
 from mpi_opt.training import Orders, train
 from mpi_opt.world import World
 
@@ -36,12 +37,12 @@ _OTHER_FILES = 32
 
 def run_job(job: Job, orders: Orders) -> int:
     """Run ``job`` on the ranks of MPI's world, one node each, and return the exit code."""
-    return train(job, _over_mpi(job), orders)
+    return train(without_clock(job), _over_mpi(job), orders)
 
 
 def simulate_job(job: Job, orders: Orders, *, nodes: int) -> int:
     """Run ``job`` on ``nodes`` virtual nodes in this process and return the exit code."""
-    return train(job, _virtual(nodes), orders)
+    return train(job, _virtual(job, nodes), orders)
 
 
 def resume_job(folder: Path, orders: Orders, settings: Sequence[str], *, repartition: bool) -> int:
@@ -84,7 +85,9 @@ def resume_job(folder: Path, orders: Orders, settings: Sequence[str], *, reparti
     if not anew:
         check_size(past, size)
         orders = replace(orders, out=folder, overwrite=True)
-    world = _virtual(wanted) if past.lockstep and not anew else _over_mpi(job)
+    virtual = past.lockstep and not anew
+    world = _virtual(job, wanted) if virtual else _over_mpi(job)
+    job = job if virtual else without_clock(job)
     return train(job, world, orders, past, anew=anew)
 
 
@@ -106,6 +109,8 @@ def _over_mpi(job: Job) -> World:
     from mpi_opt.network import mpi
 
     crew, words = None, list(_alone(job, collectives.size))
+    if job.clock is not None:
+        words.append(IGNORED)
     if job.network.elastic:
         missing = launch.without_ulfm(mpi.library(), os.environ)
         if missing:
@@ -170,7 +175,7 @@ def _of_ranks(job: Job, collectives: Processes, crew: Crew | None, notes: Sequen
     )
 
 
-def _virtual(nodes: int) -> World:
+def _virtual(job: Job, nodes: int) -> World:
     from mpi_opt.network.lockstep import Lockstep
 
     _allow_open_files(nodes)
@@ -178,10 +183,11 @@ def _virtual(nodes: int) -> World:
         collectives=Solo(),
         nodes=nodes,
         local=tuple(range(nodes)),
-        connect=lambda built: Lockstep(built.neighbours(), built.codec),
-        measure=None,
+        connect=lambda built: Lockstep(built.neighbours(), built.codec, clock_of(built)),
+        measure=None if job.clock is None else lambda: network_of(job),
         library="lockstep",
         guard=lambda *_: nullcontext(),
+        notes=() if job.clock is None else (in_words(job),),
     )
 
 

@@ -15,7 +15,10 @@ from msgspec import Meta
 from mpi_opt import jobtext
 from mpi_opt.algorithmkeys import Algorithm
 from mpi_opt.datakeys import Data, Prepare
-from mpi_opt.keytypes import Count, Positive, Table, says
+from mpi_opt.errors import JobError
+from mpi_opt.keytypes import Count, NotNegative, Positive, Table, says
+from mpi_opt.scaling.profiles import allowed as networks
+from mpi_opt.scaling.profiles import parse_profile
 from mpi_opt.validationkeys import Validation
 
 # --- [problem], [graph] ----------------------------------------------------------------------------------------------
@@ -156,6 +159,31 @@ class Network(Table, frozen=True, kw_only=True):
             raise ValueError(f"network.{lacking}: missing beside network.{given}; give both or none")
 
 
+class Stragglers(Table, frozen=True, kw_only=True):
+    """``clock.stragglers``: nodes that are slow for a step."""
+
+    share: Annotated[float, says("a number from 0 to 1", ge=0, le=1)]
+    factor: Positive
+
+
+class Clock(Table, frozen=True, kw_only=True):
+    """``[clock]``: the network that ``simulate`` puts under its nodes, and how long they compute."""
+
+    network: Annotated[str, says(f"a network: {networks()}")]
+    compute: Annotated[
+        Literal["counted", "measured"] | Annotated[float, Meta(ge=0)],
+        says('"counted", "measured" or seconds a step, a number >= 0'),
+    ] = "counted"
+    speed_spread: NotNegative = 0.0
+    stragglers: Stragglers | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            parse_profile(self.network)
+        except JobError as error:
+            raise ValueError(f"clock.{error}") from None
+
+
 class Job(Table, frozen=True, kw_only=True):
     """A whole job."""
 
@@ -177,6 +205,7 @@ class Job(Table, frozen=True, kw_only=True):
     metrics: Metrics = Metrics()
     checkpoint: Checkpoint = Checkpoint()
     network: Network = Network()
+    clock: Clock | None = None
 
     def __post_init__(self) -> None:
         if self.validation is None:

@@ -20,6 +20,7 @@ from mpi_opt.modelfields import room_for
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.run.folder import clear_folder
 from mpi_opt.run.plan import Outcome
+from mpi_opt.simulating import in_words
 
 HELD_FILES = 16
 """A process with more nodes than this opens their metrics files only while it writes to them."""
@@ -60,6 +61,7 @@ def open_recorders(
                 graph="" if built.mixing is None else built.mixing.graph.name,
                 spectral_gap=np.nan if built.mixing is None else built.mixing.spectral_gap,
                 consensus_rate=np.nan if built.mixing is None else float(job.algorithm.consensus_rate),
+                clock=in_words(job),
             )
             path = folder / "metrics" / f"rank_{i:05d}.h5"
             average = i == 0 and built.averages

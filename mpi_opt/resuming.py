@@ -265,4 +265,5 @@ def _metrics(path: Path, rows: int, syncs: int) -> tuple[Earlier, Mapping[str, s
         {column.name: old.series[column.name][:rows] for column in schema.SERIES if column.name in old.series},
         {column.name: old.syncs[column.name][:syncs] for column in schema.SYNCS if column.name in old.syncs},
     )
-    return earlier, {name: old.attributes[name] for name in schema.ATTRIBUTES}
+    had = dict.fromkeys(schema.LATER, "") | dict(old.attributes)
+    return earlier, {name: had[name] for name in schema.ATTRIBUTES}

@@ -31,6 +31,7 @@ def run_attributes(
     graph: str = "",
     spectral_gap: float = math.nan,
     consensus_rate: float = math.nan,
+    clock: str = "",
 ) -> dict[str, str | int | float]:
     """Return the attributes named in ``schema.ATTRIBUTES``; versions and host are those of this process.
 
@@ -54,6 +55,8 @@ def run_attributes(
         Name of the graph; empty for methods that reduce over all nodes.
     spectral_gap, consensus_rate : float, optional
         Of the mixing matrix, and gamma as used; NaN where there is none.
+    clock : str, optional
+        How seconds were simulated; empty where they were measured.
     """
     import h5py
 
@@ -77,4 +80,5 @@ def run_attributes(
         "graph": graph,
         "spectral_gap": spectral_gap,
         "consensus_rate": consensus_rate,
+        "clock": clock,
     }

@@ -114,7 +114,7 @@ def _faults(rank: RankMetrics, first: Mapping[str, Any]) -> Iterator[str]:
     for name in ("name", "seed", "nodes", "started", "schema_version"):
         if rank.attributes.get(name) != first.get(name):
             yield f"is of another run: {name} is {rank.attributes.get(name)!r}, not {first.get(name)!r}"
-    for name in sorted(schema.ATTRIBUTES.keys() - rank.attributes.keys()):
+    for name in sorted(schema.ATTRIBUTES.keys() - schema.LATER - rank.attributes.keys()):
         yield f"attribute {name!r} is missing"
     for group, columns in schema.GROUPS:
         for column in columns:

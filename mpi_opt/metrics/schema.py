@@ -118,8 +118,12 @@ ATTRIBUTES: dict[str, str] = {
     "graph": "name of the graph, empty where all nodes reduce together",
     "spectral_gap": "1 - max |lambda| of the mixing matrix W beside 1; NaN without a graph",
     "consensus_rate": "gamma as used; NaN without a graph",
+    "clock": "how seconds were simulated, in words; empty where they were measured",
 }
 """Root attributes that a recorder is given; it adds ``format``, ``schema_version`` and ``units`` itself."""
+
+LATER: frozenset[str] = frozenset({"clock"})
+"""Attributes that files of earlier releases lack; they stand for an empty text."""
 
 UNITS_NOTE = "Each dataset names its unit and meaning in its attributes 'unit' and 'description'; 1 is a pure number."
 

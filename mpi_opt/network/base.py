@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mpi_opt.compression.base import Size
+from mpi_opt.network.clock import Clock
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.requests import Inbox, Steps
 from mpi_opt.types import Vector
@@ -115,6 +116,10 @@ class Network(Protocol):
     def collectives(self) -> Collectives: ...
     @property
     def where(self) -> Whereabouts: ...
+    @property
+    def clock(self) -> Clock | None:
+        """The virtual clock that stands for the real one; ``None`` where seconds are measured."""
+        ...
 
     def advance(self, steps: Sequence[Steps]) -> list[tuple[Any, Any]]:
         """Drive one running step of each local node to its end, performing its requests; return their results."""

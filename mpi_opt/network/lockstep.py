@@ -11,6 +11,7 @@ import numpy as np
 
 from mpi_opt.compression.base import Codec, Message
 from mpi_opt.network.base import Traffic, Whereabouts
+from mpi_opt.network.clock import Clock
 from mpi_opt.network.collectives import Solo
 from mpi_opt.requests import Average, Collect, Exchange, Inbox, Post, Steps, Sum
 from mpi_opt.types import Vector
@@ -25,15 +26,19 @@ class Lockstep:
         Neighbours of each node, ascending; its length is the number of nodes.
     codec : Codec or None
         Wire format of the messages; ``None`` where the method exchanges none.
+    clock : Clock or None
+        Is told what the nodes do, where their seconds are to be simulated; it changes nothing else.
     """
 
-    def __init__(self, neighbours: Sequence[tuple[int, ...]], codec: Codec | None) -> None:
+    def __init__(self, neighbours: Sequence[tuple[int, ...]], codec: Codec | None, clock: Clock | None = None) -> None:
         self.neighbours = tuple(neighbours)
         self.nodes = len(self.neighbours)
         self.local = tuple(range(self.nodes))
         self.traffic = [Traffic() for _ in self.local]
         self.collectives = Solo()
         self.where = Whereabouts()
+        self.clock = clock
+        self._sizes = np.zeros(self.nodes)
         self._codec = codec
         self._buffer = np.empty(codec.max_bytes if codec else 0, dtype=np.uint8)
         self._wire: list[Message | None] = [None] * self.nodes
@@ -43,7 +48,7 @@ class Lockstep:
         self._short = False
         self._control = np.zeros(0)
         self._kinds: dict[type, tuple[Callable[[int, Any], None], Callable[[], Sequence[Any]]]] = {
-            Exchange: (self._take_message, self._deliver),
+            Exchange: (self._take_message, self._exchange),
             Post: (self._take_message, self._post),
             Collect: (self._take_nothing, self._collect),
             Average: (self._fold_weighted, self._divide),
@@ -71,6 +76,8 @@ class Lockstep:
                 kind = type(request)
                 self._kinds[kind][0](i, request)
                 asked += 1
+            if self.clock is not None:
+                self.clock.computed()
             if kind is None:
                 return results
             if asked != self.nodes:
@@ -82,6 +89,7 @@ class Lockstep:
         degree, traffic, q = len(self.neighbours[sender]), self.traffic[sender], request.message
         traffic.rounds += 1
         self._wire[sender] = None
+        self._sizes[sender] = 0.0
         if q is None:
             traffic.silences += degree
             return
@@ -89,13 +97,21 @@ class Lockstep:
             raise RuntimeError("this network was built without a codec")
         size = self._codec.encode(q, self._buffer)
         traffic.count(size, degree, q.floor_bits())
+        self._sizes[sender] = size.header + size.payload
         self._wire[sender] = self._codec.decode(self._buffer[: size.header + size.payload], sender, request.round)
+
+    def _exchange(self) -> list[Inbox]:
+        if self.clock is not None:
+            self.clock.exchange(self._sizes)
+        return self._deliver()
 
     def _deliver(self) -> list[Inbox]:
         wire = self._wire
         return [tuple((j, q) for j in around if (q := wire[j]) is not None) for around in self.neighbours]
 
     def _post(self) -> list[None]:
+        if self.clock is not None:
+            self.clock.post(self._sizes)
         self._posted = self._deliver()
         return [None] * self.nodes
 
@@ -104,6 +120,8 @@ class Lockstep:
             raise RuntimeError(f"node {node} collects round {request.round}, but nothing was posted")
 
     def _collect(self) -> list[Inbox]:
+        if self.clock is not None:
+            self.clock.collect()
         inboxes, self._posted = self._posted or [], None
         return inboxes
 
@@ -141,6 +159,8 @@ class Lockstep:
     def _reduced(self, up: int, down: int, *, short: bool = False) -> list[Vector]:
         for i, traffic in enumerate(self.traffic):
             traffic.count_reduction(up, down, i, self.nodes, short=short)
+        if self.clock is not None:
+            self.clock.reduce(up)
         return [self._total] * self.nodes
 
     def control_start(self, flags: Vector) -> None:

@@ -105,7 +105,9 @@ class Run:
 
     def _step(self) -> str:
         """Take one step on every local node; return why the method itself is at its end, if it is."""
-        plan, t = self.plan, self.t
+        plan, t, clock = self.plan, self.t, self.plan.network.clock
+        if clock is not None:
+            clock.begin(t)
         began = time.perf_counter()
         bytes_before = [traffic.payload_bytes for traffic in plan.network.traffic] if plan.recorders else []
         step, states, self.moving = plan.algorithm.step, self.states, True
@@ -113,7 +115,7 @@ class Run:
         plan.network.poke()
         self.moving = False
         self.t = plan.network.where.step = t + 1
-        self.clock += time.perf_counter() - began
+        self.clock = self.clock + time.perf_counter() - began if clock is None else clock.latest
         for index, (state, info) in enumerate(results):
             states[index] = state
             if info.synced:
@@ -237,6 +239,8 @@ class Run:
             row["compress_seconds"] = phases.compress
             row["evaluate_seconds"] = phases.evaluate
             row["write_seconds"] = plan.recorders[index].seconds if plan.recorders else phases.write
+        if plan.network.clock is not None:
+            row |= plan.network.clock.values(index)
         return row
 
     def _end(self, verdict: Verdict) -> Outcome:
@@ -252,6 +256,8 @@ class Run:
             # The averaged model is an output, so its bytes are the method's.
             average = plan.network.advance([_averaged(plan.algorithm.model(state)) for state in self.states])[0][0]
             self.output_rounds = 1
+        if plan.network.clock is not None:
+            self.clock = plan.network.clock.latest
         self._notice_divergence()
         late = self._control(at_once=True)
         if late is not None and late.diverged:

@@ -39,7 +39,8 @@ def take(run: Running) -> list[dict[str, Any]]:
     The exchange in flight is completed and the recorders write what waits. Arrays are those of the run, not copies.
     """
     plan = run.plan
-    inboxes = plan.network.hold()
+    inboxes, clock = plan.network.hold(), plan.network.clock
+    simulated = [None] * len(run.states) if clock is None else clock.hold()
     return [
         {
             "state": state,
@@ -52,6 +53,7 @@ def take(run: Running) -> list[dict[str, Any]]:
             "syncs": run.syncs[index],
             "fired": run.fired[index],
             "clock": run.clock,
+            "simulated": simulated[index],
             "wall": time.perf_counter() - run.began,
             "least": float(run.watch.least),
             "waited": run.watch.waited,
@@ -75,6 +77,8 @@ def restore(run: Running, pieces: Sequence[Mapping[str, Any]]) -> None:
         _copy(piece["traffic"], plan.network.traffic[index])
         if plan.phases and piece["phases"] is not None:
             _copy(piece["phases"], plan.phases[index])
+    if plan.network.clock is not None:
+        plan.network.clock.give([piece["simulated"] for piece in pieces])
     run.t = first["t"]
     run.clock = first["clock"]
     run.began = time.perf_counter() - first["wall"]
