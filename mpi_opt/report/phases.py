@@ -54,7 +54,7 @@ def simulated(course: Course) -> str:
 def phases(course: Course) -> Phases:
     """Return the time of a run, as far as it was recorded."""
     kind = CLOCK if simulated(course) else TURNS if course.lockstep else WALL
-    names = PHASES[:4] if kind == CLOCK else PHASES
+    names = PHASES if kind == WALL else PHASES[:4]
     spent = [_steps(course.own[f"{name}_seconds"]) for name in names]
     if kind != TURNS:
         passed = _steps(course.own["wall_seconds" if kind == WALL else "seconds"])

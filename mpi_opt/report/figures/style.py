@@ -5,7 +5,6 @@ call, so that no other command needs it. Colours: Okabe and Ito, "Color Universa
 which is lost on white paper.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -52,7 +51,9 @@ MODEL_DASHES = (0, (2.0, 2.0))
 """Of lines that were not measured but computed by a model."""
 
 _SMALL, _PLAIN = 8.0, 9.0
-_MARKS_A_LINE = 14
+_MARKS_A_LINE = 12
+_BETWEEN_MARKS = 0.075
+"""Of the diagonal of the axes, where a line has more points than marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,13 @@ def need_matplotlib() -> None:
 
 
 def new_figure(
-    *, width: float = 6.4, height: float = 3.6, rows: int = 1, columns: int = 1, share_x: bool = False
+    *,
+    width: float = 6.4,
+    height: float = 3.6,
+    rows: int = 1,
+    columns: int = 1,
+    share_x: bool = False,
+    heights: Sequence[float] | None = None,
 ) -> "tuple[Figure, list[Axes]]":
     """Return an empty figure and its axes, row by row.
 
@@ -107,6 +114,8 @@ def new_figure(
         Of axes.
     share_x : bool
         All axes of a column have one x axis.
+    heights : sequence of float, optional
+        Of the rows, relative to each other.
 
     Raises
     ------
@@ -117,7 +126,7 @@ def new_figure(
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-    grid = figure.subplots(rows, columns, squeeze=False, sharex="col" if share_x else "none")
+    grid = figure.subplots(rows, columns, squeeze=False, sharex="col" if share_x else "none", height_ratios=heights)
     axes = [cast("Axes", each) for each in np.asarray(grid).ravel()]
     for each in axes:
         _dress(each)
@@ -169,7 +178,7 @@ def line(
     model : bool, optional
         Not measured but computed: thin, dotted, with hollow marks.
     """
-    count = np.asarray(x).size
+    seen = np.isfinite(np.asarray(x, dtype=np.float64)) & np.isfinite(np.asarray(y, dtype=np.float64))
     axes.plot(
         x,
         y,
@@ -179,7 +188,7 @@ def line(
         linewidth=1.0 if model else 1.5,
         markersize=4.5,
         markerfacecolor="none" if model else look.colour,
-        markevery=max(1, math.ceil(count / _MARKS_A_LINE)),
+        markevery=1 if np.count_nonzero(seen) <= _MARKS_A_LINE else _BETWEEN_MARKS,
         label=name or "_nolegend_",
     )
     if band is not None:
