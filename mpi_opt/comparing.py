@@ -109,7 +109,10 @@ def compare_courses(request: Request, courses: Sequence[Course]) -> Comparison:
     notes += closing_average(courses, found)
     notes += below_reference(found)
     answer = Comparison(
-        question=question, records=tuple(found), heading=_heading(question, how), notes=tuple(dict.fromkeys(notes))
+        question=question,
+        records=tuple(found),
+        heading=_heading(question, how, courses),
+        notes=tuple(dict.fromkeys(notes)),
     )
     return grouped(answer, courses, baseline, same_but_seed) if request.group_seeds else answer
 
@@ -128,7 +131,7 @@ def _labels(paths: Sequence[Path]) -> list[str]:
     return [os.path.normpath(path) for path in paths] if twice else names
 
 
-def _heading(question: Question, how: str) -> tuple[str, ...]:
+def _heading(question: Question, how: str, courses: Sequence[Course]) -> tuple[str, ...]:
     measure, target = question.measure, question.target
     where = IN_WORDS[question.place]
     if target is None:
@@ -139,7 +142,9 @@ def _heading(question: Question, how: str) -> tuple[str, ...]:
         asked += (
             ", between evaluations estimated" if question.interpolate else ", at the first evaluation that meets it"
         )
-    return (asked, how) if how else (asked,)
+    clocks = {course.clock for course in courses}
+    seconds = f"seconds are {clocks.pop()}" if len(clocks) == 1 and "" not in clocks else ""
+    return tuple(filter(None, (asked, how, seconds)))
 
 
 def _optima(courses: Sequence[Course], reference: str) -> tuple[Mapping[object, float], str]:

@@ -32,6 +32,8 @@ class Progress:
         There, at the averaged model; ``None`` before the first, or where it is not finite.
     seconds : float
         Run clock there, s.
+    simulated : bool
+        That clock is a virtual one.
     """
 
     state: str
@@ -40,6 +42,7 @@ class Progress:
     round: int
     objective: float | None
     seconds: float
+    simulated: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +115,8 @@ def _lines(status: Status) -> Iterator[str]:
         yield f"  job {status.job_id}: {_job_line(status)}"
     if status.progress is not None and status.progress.objective is not None:
         done = status.progress
-        yield f"  objective {done.objective:.10g} after {done.round} rounds, {done.seconds:.1f} s of run clock"
+        clock = f"{done.seconds:.4g} simulated s" if done.simulated else f"{done.seconds:.1f} s of run clock"
+        yield f"  objective {done.objective:.10g} after {done.round} rounds, {clock}"
     if status.checkpoint is not None and status.checkpoint_age is not None:
         yield f"  last checkpoint at step {status.checkpoint}, {span(status.checkpoint_age)} ago"
     if status.trouble:
@@ -215,6 +219,7 @@ def _progress(metrics: Path) -> Progress:
         round=row.get("round", 0),
         objective=objective if objective is not None and abs(objective) < float("inf") else None,
         seconds=row.get("seconds", 0.0),
+        simulated=bool(read.attributes.get("clock", "")),
     )
 
 

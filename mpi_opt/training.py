@@ -224,7 +224,7 @@ def _open_log(
             log = stack.enter_context(
                 place.open("w", encoding="utf-8") if begin.kept is None else place.open("a", encoding="utf-8")
             )
-            shown = progress(orders.progress, rules, log)
+            shown = progress(orders.progress, rules, log, simulated=job.clock is not None)
             shown.say(f"{job.name}: {job.algorithm.name} on {world.nodes} nodes, {world.library}")
             info = built.loaded.info
             shown.say(f"data {info.name}: {info.rows} rows x {info.features} features")

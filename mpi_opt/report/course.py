@@ -126,6 +126,11 @@ class Course:
         return bool(self.attributes["mpi_library"] == "lockstep")
 
     @property
+    def clock(self) -> str:
+        """How its seconds were simulated, in words; empty where they were measured."""
+        return str(self.attributes.get("clock", ""))
+
+    @property
     def word(self) -> str:
         """How it is with the run in a word: done, diverged, paused, failed, closed, or "running or killed"."""
         return "running or killed" if self.state == schema.RUNNING else self.state.partition(":")[0]

@@ -105,9 +105,19 @@ def _of_rows(courses: Sequence[Course]) -> Iterator[str]:
 
 
 def _of_clocks(courses: Sequence[Course]) -> Iterator[str]:
-    virtual = [course.label for course in courses if course.lockstep]
+    virtual = [course.label for course in courses if course.lockstep and not course.clock]
     if virtual:
         yield f"simulated in one process, seconds are of nodes taken in turn, not of a network: {', '.join(virtual)}"
+    found: dict[str, list[str]] = {}
+    for course in courses:
+        found.setdefault(course.clock, []).append(course.label)
+    measured = found.pop("", [])
+    if not found or (len(found) == 1 and not measured):
+        return  # all by one clock, as the heading says
+    for clock, labels in found.items():
+        yield f"seconds of {', '.join(labels)} are {clock}"
+    others = f"those of {', '.join(measured)} are measured" if measured else "by clocks that are not alike"
+    yield f"seconds do not compare: some are simulated, {others}"
 
 
 def _of_one(course: Course) -> Iterator[str]:

@@ -29,8 +29,8 @@ P = TypeVar("P", bound=Problem)
 _LOSS_OPERATIONS = 10
 """Operations, at the sparse rate, that a loss costs for each row and column once its margin is known."""
 
-_SELECTION_OPERATIONS = 10
-"""Operations, at the sparse rate, that a compressor spends on each entry of the vector."""
+_SELECTION_OPERATIONS = 2
+"""Operations, at the sparse rate, that a compressor spends on each entry: what finding the k largest takes."""
 
 
 def counted(problem: P, phases: Phases, machine: Machine = USUAL) -> P:

@@ -267,7 +267,7 @@ class Run:
         return self._outcome(verdict, average=average)
 
     def _outcome(self, verdict: Verdict, *, average: Vector | None = None, paused: bool = False) -> Outcome:
-        algorithm = self.plan.algorithm
+        plan, algorithm = self.plan, self.plan.algorithm
         # A weighted mean is a model, but not where the node ended.
         iterate = getattr(algorithm, "iterate", algorithm.model)
         return Outcome(
@@ -283,6 +283,7 @@ class Run:
             seconds=self.clock,
             syncs=sum(self.syncs),
             fired=sum(self.fired),
+            simulated=plan.network.clock is not None,
         )
 
 

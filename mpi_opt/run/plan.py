@@ -123,6 +123,8 @@ class Outcome:
         Run clock.
     syncs, fired : int
         Synchronisations that the local nodes passed together, and those at which they spoke.
+    simulated : bool
+        The clock is a virtual one.
     """
 
     models: list[Vector]
@@ -137,3 +139,4 @@ class Outcome:
     seconds: float
     syncs: int
     fired: int
+    simulated: bool = False

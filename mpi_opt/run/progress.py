@@ -59,17 +59,22 @@ def size(nbytes: float) -> str:
     return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.3g} {unit}"
 
 
+def spoken_seconds(seconds: float, *, simulated: bool = False) -> str:
+    """Return seconds for people; simulated ones may be very few or very many."""
+    return f"{seconds:.4g} simulated s" if simulated else f"{seconds:.2f} s"
+
+
 class Lines:
     """Plain lines, flushed one by one: a batch log is never empty for hours."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
+    def __init__(self, write: Callable[[str], None], *, simulated: bool = False) -> None:
+        self._write, self._simulated = write, simulated
 
     def show(self, row: Mapping[str, float]) -> None:
         """Write one line."""
-        self._write(
-            f"step {int(row['step']):>7}  round {int(row['round']):>6}  {row['seconds']:8.2f} s  {figures(row)}"
-        )
+        clock = spoken_seconds(row["seconds"], simulated=self._simulated)
+        width = 21 if self._simulated else 10
+        self._write(f"step {int(row['step']):>7}  round {int(row['round']):>6}  {clock:>{width}}  {figures(row)}")
 
     def say(self, text: str) -> None:
         """Write ``text``."""
@@ -82,11 +87,11 @@ class Lines:
 class Bar:
     """A bar on a terminal; figures stand behind it."""
 
-    def __init__(self, rules: StopRules, log: Callable[[str], None]) -> None:
+    def __init__(self, rules: StopRules, log: Callable[[str], None], *, simulated: bool = False) -> None:
         from tqdm import tqdm
 
         self._bar: Any = tqdm(total=rules.steps, unit="step", file=sys.stderr, dynamic_ncols=True, leave=True)
-        self._lines = Lines(log)
+        self._lines = Lines(log, simulated=simulated)
 
     def show(self, row: Mapping[str, float]) -> None:
         """Move the bar on."""
@@ -104,7 +109,7 @@ class Bar:
         self._bar.close()
 
 
-def progress(kind: str, rules: StopRules, log: TextIO | None) -> Progress:
+def progress(kind: str, rules: StopRules, log: TextIO | None, *, simulated: bool = False) -> Progress:
     """Return how progress is shown; it is written to ``log`` too.
 
     Parameters
@@ -116,6 +121,8 @@ def progress(kind: str, rules: StopRules, log: TextIO | None) -> Progress:
         For the bar's length.
     log : text stream or None
         Given up, and closed, by the first line that it cannot take: this raises `MpiOptError`, later ones are left out.
+    simulated : bool, optional
+        The run's seconds are simulated ones.
     """
 
     def to_log(text: str) -> None:
@@ -135,5 +142,5 @@ def progress(kind: str, rules: StopRules, log: TextIO | None) -> Progress:
         to_log(text)
 
     if kind == "bar" or (kind == "auto" and sys.stderr.isatty()):
-        return Bar(rules, to_log)
-    return Lines(to_log if kind == "none" else to_both)
+        return Bar(rules, to_log, simulated=simulated)
+    return Lines(to_log if kind == "none" else to_both, simulated=simulated)

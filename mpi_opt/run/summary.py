@@ -1,13 +1,20 @@
 """The closing words of a run: what was reached, and what the communication cost."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 
 import numpy as np
 
 from mpi_opt.network.base import Network, Traffic
 from mpi_opt.run.plan import Outcome
-from mpi_opt.run.progress import size
+from mpi_opt.run.progress import size, spoken_seconds
+
+_PHASES = (
+    ("computing", "compute"),
+    ("compressing", "compress"),
+    ("in messages", "communicate"),
+    ("waiting for others", "wait"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,8 @@ def lines(outcome: Outcome, all_nodes: Totals, nodes: int) -> Sequence[str]:
     """
     traffic = all_nodes.traffic
     word = "diverged" if outcome.diverged else "done"
-    text = [f"{word}: {outcome.reason} ({outcome.steps} steps, {outcome.rounds} rounds, {outcome.seconds:.2f} s)"]
+    clock = spoken_seconds(outcome.seconds, simulated=outcome.simulated)
+    text = [f"{word}: {outcome.reason} ({outcome.steps} steps, {outcome.rounds} rounds, {clock})"]
     if outcome.rows:
         row = outcome.rows[0]
         text.append(
@@ -69,4 +77,17 @@ def lines(outcome: Outcome, all_nodes: Totals, nodes: int) -> Sequence[str]:
         f"floor for random supports {traffic.floor_bits / 8:.0f} B; "
         f"apart: evaluation {size(traffic.evaluation_bytes)}, control {size(traffic.control_bytes)}"
     )
+    if outcome.simulated and outcome.rows:
+        text += _phases(outcome)
     return text
+
+
+def _phases(outcome: Outcome) -> Iterator[str]:
+    """Yield where the nodes' simulated seconds went, if that was counted."""
+    if not all("compute_seconds" in row for row in outcome.rows):
+        return
+    means = [
+        f"{word} {spoken_seconds(sum(float(row[f'{name}_seconds']) for row in outcome.rows) / len(outcome.rows))}"
+        for word, name in _PHASES
+    ]
+    yield f"  simulated    {', '.join(means)} (means over the nodes)"

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mpi_opt.jobkeys import Stop
 from mpi_opt.metrics.lost import told
-from mpi_opt.run.progress import figures, size
+from mpi_opt.run.progress import figures, size, spoken_seconds
 from mpi_opt.status import span
 from mpi_opt.watch.bounds import Bound, bounds
 from mpi_opt.watch.look import View
@@ -44,7 +44,8 @@ def line(view: View) -> str:
     rules = _bounds(view)
     of = f" ({rules[0].share:.1%} of stop.{rules[0].name}{_left(view, rules[0])})" if rules else ""
     return plain(
-        f"step {int(row['step'])}  round {int(row['round'])}  {row['seconds']:.2f} s{of}  {figures(row)}"
+        f"step {int(row['step'])}  round {int(row['round'])}  "
+        f"{spoken_seconds(row['seconds'], simulated=view.simulated)}{of}  {figures(row)}"
         if "seconds" in row
         else "no row yet"
     )
@@ -145,7 +146,10 @@ def _progress(view: View, blocks: bool) -> Iterator[tuple[str, str]]:
         bar = ("█" if blocks else "#") * filled + ("░" if blocks else ".") * (_BAR - filled)
         text = f"{bar} {rule.share:6.1%} of {rule.limit:g}"
         yield rule.name, text + (_left(view, rule) if index == 0 else "")
-    yield "clock", f"{row['seconds']:.1f} s, with evaluation and writing {row['wall_seconds']:.1f} s"
+    if view.simulated:
+        yield "clock", f"{row['seconds']:.4g} simulated s, which took {row['wall_seconds']:.1f} s"
+    else:
+        yield "clock", f"{row['seconds']:.1f} s, with evaluation and writing {row['wall_seconds']:.1f} s"
 
 
 def _losses(view: View, blocks: bool) -> Iterator[tuple[str, str]]:

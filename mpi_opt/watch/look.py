@@ -68,6 +68,11 @@ class View:
         """The newest row of the node that has most; empty where there is none."""
         return first(self.tails).last if self.tails else {}
 
+    @property
+    def simulated(self) -> bool:
+        """Whether seconds are those of a virtual clock."""
+        return bool(self.tails and self.tails[0].attributes.get("clock", ""))
+
     def each(self, name: str) -> npt.NDArray[np.float64]:
         """Return a series' last value on every node that has one."""
         return np.array([tail.last.get(name, np.nan) for tail in self.tails if tail.rows])

@@ -102,6 +102,7 @@ def store(
             "graph": "ring",
             "spectral_gap": 0.5,
             "consensus_rate": 0.3,
+            "clock": "",
             **(attributes or {}),
         }
         path = folder / "metrics" / f"rank_{node:05d}.h5"
