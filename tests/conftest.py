@@ -2,7 +2,7 @@
 
 - One BLAS thread: ranks share cores, and several threads would change the bits of a sum.
 - Tests that ask for ``datasets`` are marked ``data``, those that ask for ``mpirun`` or lie in ``tests/mpi`` ``mpi``,
-  those that ask for ``cluster`` ``slurm``, those that ask for ``ulfm`` that alone.
+  those that ask for ``cluster`` ``slurm``, those that ask for ``ulfm`` or ``emulated`` that alone (``netlab``).
 - Skipped tests are listed with their reasons at the end; with ``CI`` set, none of these kinds may be skipped.
 """
 
@@ -27,6 +27,8 @@ _NEVER_SKIPPED_IN_CI = ("data", "mpi", "slurm")
 _BENCHMARK = "Skipping benchmark"  # not run by default, and not missed
 if os.environ.get("MPI_OPT_ULFM") == "required":  # set where they are to run: other environments lack that MPI
     _NEVER_SKIPPED_IN_CI += ("ulfm",)
+# Asked for by `make test-netlab`, and possible here: what is missing then is a mistake.
+_NETLAB = os.environ.get("MPI_OPT_NETLAB_TESTS") == "required"
 _forbidden: list[str] = []
 
 # No deadline: machines are shared. In CI the same examples each time, so that a red run can be repeated.
@@ -67,6 +69,18 @@ def ulfm():
     return Elastic(python)
 
 
+@pytest.fixture(scope="session")
+def emulated():
+    """Nothing; the test is skipped where it is not asked for, and where hosts cannot be emulated."""
+    if not _NETLAB:
+        pytest.skip("two minutes on an emulated network: make test-netlab")
+    from support import netlab
+
+    reason = netlab.missing()
+    if reason:
+        pytest.skip(reason)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_blas_thread() -> Iterator[None]:
     """Also for libraries that were loaded before this file."""
@@ -96,7 +110,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("data")
         if "cluster" in fixtures:
             item.add_marker("slurm")
-        if "ulfm" in fixtures:
+        if "emulated" in fixtures:
+            item.add_marker("netlab")
+        elif "ulfm" in fixtures:
             item.add_marker("ulfm")
         elif "mpirun" in fixtures or item.path.is_relative_to(ranks):
             item.add_marker("mpi")
@@ -107,6 +123,10 @@ def pytest_runtest_makereport(item: pytest.Item):
     """Remember which skips CI must not accept."""
     report = yield
     marked = any(item.get_closest_marker(name) for name in _NEVER_SKIPPED_IN_CI)
+    if report.skipped and _NETLAB and item.get_closest_marker("netlab"):
+        from support import netlab
+
+        marked = netlab.obstacle() is None
     if _IN_CI and marked and report.skipped and not hasattr(report, "wasxfail") and _BENCHMARK not in _reason(report):
         _forbidden.append(item.nodeid)
     return report

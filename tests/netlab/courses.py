@@ -1,0 +1,106 @@
+"""Jobs that are run on an emulated network, and what their runs leave: figures on disk, and traffic at the switch."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from support.mpirun import Result
+from support.netlab import Lab
+
+from mpi_opt.report.course import Course
+from mpi_opt.report.reading import read_course
+
+SPARQ = """
+[graph]
+name = "ring"
+[algorithm]
+name = "sparq-sgd"
+batch = "full"
+step_size = 2.0
+sync_every = 5
+threshold = 20.0
+compressor = { name = "sign-top-k", k = 60 }
+consensus_rate = 0.4
+"""
+D_PSGD = """
+[graph]
+name = "ring"
+[algorithm]
+name = "d-psgd"
+batch = "full"
+step_size = 2.0
+"""
+LOCAL_NEWTON = """
+[algorithm]
+name = "local-newton"
+local_steps = 3
+finish = "none"
+"""
+GIANT = """
+[algorithm]
+name = "giant"
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run, and what the switch saw meanwhile: int64 ``(n, n)``, [sender, receiver]."""
+
+    course: Course
+    result: Result
+    bytes: np.ndarray
+    stream: np.ndarray
+    dropped: int
+
+    @property
+    def seconds_a_step(self) -> float:
+        """Run clock over steps, the slowest node's."""
+        return float(self.course.own["seconds"][:, -1].max()) / float(self.course.shared["step"][-1])
+
+    def total(self, *names: str) -> np.ndarray:
+        """Return running totals at the end, added up, one a node."""
+        return sum(self.course.own[name][:, -1] for name in names)
+
+
+def run(lab: Lab, job: Path, out: Path, timeout: float = 60.0, **env: str) -> Ran:
+    """Run a job on every host of a lab."""
+    before = lab.counts()
+    result = lab.mpirun(["mpi-opt", "run", job, "--out", out], timeout=timeout, env=env).check()
+    after = lab.counts()
+    moved = {name: after[name] - before[name] for name in after}
+    return Ran(read_course(out), result, moved["bytes"], moved["payload"], int(moved["dropped"]))
+
+
+def write(folder: Path, name: str, method: str, *, steps: int, every: int, rows: int, features: int, most: int) -> Path:
+    """Write a job on generated rows, of which ``most`` entries each are not zero; return its path."""
+    data = folder / f"rows{rows}x{features}.txt"
+    if not data.exists():
+        _write_rows(data, rows, features, most)
+    job = folder / f"{name}.toml"
+    job.write_text(f"""
+name = "{name}"
+[data]
+train = "{data.name}"
+features = {features}
+[problem]
+loss = "logistic"
+l2 = 1e-3
+{method}
+[stop]
+steps = {steps}
+[metrics]
+every = {every}
+""")
+    return job
+
+
+def _write_rows(path: Path, rows: int, features: int, most: int) -> None:
+    rng = np.random.default_rng(1)
+    truth = rng.normal(size=features)
+    lines = []
+    for _ in range(rows):
+        columns = np.sort(rng.choice(features, most, replace=False))
+        values = rng.normal(size=most).round(2)
+        label = 1 if values @ truth[columns] + rng.normal() > 0 else -1
+        lines.append(f"{label} " + " ".join(f"{j + 1}:{v}" for j, v in zip(columns, values, strict=True)))
+    path.write_text("\n".join(lines) + "\n")
