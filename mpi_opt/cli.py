@@ -16,7 +16,20 @@ import traceback
 from collections.abc import Sequence
 
 from mpi_opt import __version__, launch
-from mpi_opt.commands import compare, data, evaluate, jobs, metrics, model, predict, status, submit, verify, watch
+from mpi_opt.commands import (
+    compare,
+    data,
+    evaluate,
+    jobs,
+    metrics,
+    model,
+    predict,
+    report,
+    status,
+    submit,
+    verify,
+    watch,
+)
 from mpi_opt.commands.arguments import Handler, Parser
 from mpi_opt.errors import JobError, MpiOptError, RankFailedError
 from mpi_opt.run.signals import hold
@@ -114,6 +127,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mpi-opt {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for group in (jobs, verify, submit, status, watch, metrics, compare, predict, evaluate, model, data):
+    for group in (jobs, verify, submit, status, watch, metrics, compare, report, predict, evaluate, model, data):
         group.add_to(commands)
     return parser

@@ -120,6 +120,7 @@ def test_commands_of_this_release(capsys: pytest.CaptureFixture[str]) -> None:
         "watch",
         "metrics",
         "compare",
+        "report",
         "predict",
         "evaluate",
         "model",

@@ -1,0 +1,93 @@
+"""``mpi-opt report``: a page and figures out of runs."""
+
+import argparse
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from mpi_opt import launch
+from mpi_opt.commands.arguments import Commands, folder, quiet_pipes
+from mpi_opt.errors import EXIT_DONE
+
+_FORMATS = ("png", "pdf", "svg")
+
+
+def add_to(commands: Commands) -> None:
+    """Add the subcommand."""
+    parser = commands.add_parser(
+        "report", help="one HTML page and figures out of runs: what was reached, sent and waited for, node by node"
+    )
+    parser.add_argument("runs", metavar="RUN", type=folder, nargs="+", help="a run's folder, or its metrics.h5")
+    parser.add_argument(
+        "--out", type=folder, default=Path("report"), metavar="DIR", help="where to write (default: report)"
+    )
+    parser.add_argument(
+        "--format",
+        type=_formats,
+        default=("png", "pdf"),
+        metavar="LIST",
+        help="of the figures' own files: some of png,pdf,svg, or none for the page alone (default: png,pdf)",
+    )
+    parser.add_argument(
+        "--target", type=_number, metavar="X", help="what the measure is to meet (default: last figures)"
+    )
+    parser.add_argument(
+        "--measure",
+        choices=("gap", "objective", "gradient-norm", "error", "accuracy"),
+        help="gap is F - F* (default where F* is known, else objective); error and accuracy are of the test rows",
+    )
+    parser.add_argument(
+        "--at",
+        choices=("average", "mean", "worst"),
+        default="average",
+        help="the averaged model, the mean over the nodes' own models, or the worst of them (default: average)",
+    )
+    parser.add_argument(
+        "--reference",
+        metavar="F|RUN|compute|none",
+        help="F*: a number, the least objective of a run, computed from the data, or none "
+        "(default: computed where that can be done)",
+    )
+    parser.set_defaults(handler=_report)
+
+
+def _report(options: argparse.Namespace, _command: Sequence[str]) -> int:
+    launch.check_alone("report", os.environ)
+    quiet_pipes()
+    from mpi_opt.reporting import Request, make_report, write
+
+    made = make_report(
+        Request(
+            runs=options.runs,
+            measure=options.measure,
+            place=options.at,
+            target=options.target,
+            reference=options.reference,
+        )
+    )
+    files = write(made, options.out, options.format)
+    print(f"{files[0]}" + (f" and {len(files) - 1} figure files beside it" if len(files) > 1 else ""), flush=True)
+    return EXIT_DONE
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    if text == "none":
+        return ()
+    chosen = tuple(dict.fromkeys(text.split(",")))
+    unknown = [word for word in chosen if word not in _FORMATS]
+    if unknown:
+        raise argparse.ArgumentTypeError(
+            f"{unknown[0]!r} in {text!r}: allowed: {', '.join(_FORMATS)}, several joined by commas, or none"
+        )
+    return chosen
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r}: allowed: a number")
+    return value
