@@ -50,8 +50,14 @@ class Queued:
         return self.state in _OVER
 
 
-def send(batch: Path) -> str:
+def send(batch: Path, array: str | None = None) -> str:
     """Hand a batch file to ``sbatch`` and return the job's number.
+
+    Parameters
+    ----------
+    batch : Path
+    array : str, optional
+        Tasks of an array, instead of those that the file names: ``"1,2%1"``.
 
     Raises
     ------
@@ -59,7 +65,7 @@ def send(batch: Path) -> str:
         There is no ``sbatch``, or it refuses: in its own words.
     """
     try:
-        done = _run(["sbatch", "--parsable", str(batch)])
+        done = _run(["sbatch", "--parsable", *([] if array is None else [f"--array={array}"]), str(batch)])
     except FileNotFoundError:
         raise LaunchError(
             f"sbatch is not found, so nothing is submitted; {batch} is written: submit it where SLURM is, or print "

@@ -35,6 +35,17 @@ def count(text: str) -> int:
     return int(text)
 
 
+def number(text: str) -> float:
+    """Return a finite number, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("inf")
+    if not abs(value) < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: allowed: a number")
+    return value
+
+
 def folder(text: str) -> Path:
     """Return the path of a folder, for argparse."""
     if not text:

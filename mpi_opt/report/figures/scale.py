@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from mpi_opt.report.figures.style import INK, MODEL_DASHES, Mark, label, legend, mark, new_figure, note
 from mpi_opt.report.figures.ticks import log_axis
-from mpi_opt.report.scaling import Forecast, Predicted, ScaleReport
 from mpi_opt.report.scaletable import heading
+from mpi_opt.report.scaling import Forecast, Predicted, ScaleReport
 from mpi_opt.scaling.merit import PHASES, Merit
 
 if TYPE_CHECKING:
@@ -51,8 +51,9 @@ def scale_figure(report: ScaleReport) -> "Figure":
     efficiencies.axhline(100.0, color=INK, linewidth=0.8, linestyle=_DOTS, label="_nolegend_")
     efficiencies.set_ylim(bottom=0.0)
     _shares(shares, measured)
-    for axes in (times, gains):
-        log_axis(axes, "y", _heights(axes))
+    predicted = [point for each in report.forecasts for point in each.points]
+    log_axis(times, "y", [*(merit.step or 0.0 for merit in measured), *(point.seconds for point in predicted)])
+    log_axis(gains, "y", [*span, *(merit.speedup or 1.0 for merit in measured), *(p.speedup for p in predicted)])
     for axes in (times, gains, efficiencies):
         _ranks_axis(axes, reach)
     _ranks_axis(shares, [merit.ranks for merit in measured])
@@ -60,9 +61,11 @@ def scale_figure(report: ScaleReport) -> "Figure":
     label(gains, x="ranks", y="speed-up", title="Speed-up (rows a second)")
     label(efficiencies, x="ranks", y="% of ideal", title="Efficiency")
     label(shares, x="ranks", y="% of the run clock", title="Where the time goes, mean over ranks")
-    shares.legend(fontsize=8.0, frameon=False, labelcolor=INK)
-    figure.suptitle(heading(report), fontsize=8.0, color=INK, x=0.01, ha="left")
+    shares.legend(fontsize=8.0, frameon=False, labelcolor=INK, ncols=2, loc="upper center")
     legend(figure, gains)
+    for words in figure.legends:
+        words.set_title(heading(report), prop={"size": 8.0})
+        words.set_alignment("left")
     return figure
 
 
@@ -110,15 +113,14 @@ def _points(
 ) -> None:
     """Draw what was measured: clean points filled and joined, marked ones hollow and alone."""
     for clean, name in zip((True, False), names, strict=True):
-        shown = [(merit, y) for merit in measured if merit.clean is clean and (y := of(merit)) is not None]
+        shown = [(merit, at) for merit in measured if merit.clean is clean and (at := of(merit)) is not None]
         if not shown:
             continue
         x, y = [merit.ranks for merit, _ in shown], [value for _, value in shown]
         spread = None
         if bars:
-            ends = [(merit.least or value, merit.most or value) for merit, value in shown]
-            spread = [[v - low for v, (low, _) in zip(y, ends, strict=True)],
-                      [high - v for v, (_, high) in zip(y, ends, strict=True)]]  # fmt: skip
+            below = [value - (merit.least or value) for merit, value in shown]
+            spread = [below, [(merit.most or value) - value for merit, value in shown]]
         axes.errorbar(
             x,
             y,
@@ -131,6 +133,7 @@ def _points(
             linewidth=1.4,
             elinewidth=0.9,
             capsize=2.5,
+            clip_on=False,
             zorder=3,
             label=name,
         )
@@ -145,16 +148,13 @@ def _shares(axes: "Axes", measured: Sequence[Merit]) -> None:
         _points(axes, measured, share, mark(index), (phase, "_nolegend_"))
         if not any(merit.clean for merit in measured):
             axes.lines[-1].set_label(phase)
-    axes.set_ylim(bottom=0.0)
+    most = max((100.0 * share for merit in measured for share in merit.shares or ()), default=100.0)
+    axes.set_ylim(0.0, 1.35 * most)
 
 
 def _model_name(forecast: Forecast) -> str:
     where = f"{forecast.network}, measured here" if forecast.measured else forecast.network
     return f"model: {where}"
-
-
-def _heights(axes: "Axes") -> list[float]:
-    return [float(value) for line in axes.get_lines() for value in line.get_ydata()]  # type: ignore[union-attr]
 
 
 def _ranks_axis(axes: "Axes", ranks: Sequence[int]) -> None:
@@ -169,4 +169,3 @@ def _ranks_axis(axes: "Axes", ranks: Sequence[int]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: f"{value:.0f}"))
     axes.set_xlim(least / 1.2, most * 1.2)
-

@@ -1,0 +1,187 @@
+"""From the folders of a scaling test to its figures: points that are done, and why others are not."""
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mpi_opt.comparing import Request, compare_courses
+from mpi_opt.errors import DataError, JobError, MpiOptError
+from mpi_opt.metrics import schema
+from mpi_opt.report.columns import Record
+from mpi_opt.report.course import Course
+from mpi_opt.report.reading import read_course
+from mpi_opt.report.samples import is_crowded, sample_of
+from mpi_opt.report.scaling import Reached
+from mpi_opt.scaletest.study import Study
+from mpi_opt.scaling.merit import Sample
+from mpi_opt.scaling.points import Point
+
+ENDED = "point.json"
+"""How a point's command ended, in its folder; written by the runner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be reached: see `mpi_opt.comparing.Request`."""
+
+    value: float
+    measure: str | None
+    place: str
+    reference: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the folders hold.
+
+    Attributes
+    ----------
+    courses : tuple of (Point, Course)
+        Of the runs that are done, in the plan's order.
+    samples : tuple of Sample
+        One for each of them, but for those whose figures do not suffice.
+    crowded : frozenset of int
+        Numbers of ranks that were more than the cores.
+    failures, notes : tuple of str
+    """
+
+    courses: tuple[tuple[Point, Course], ...]
+    samples: tuple[Sample, ...]
+    crowded: frozenset[int]
+    failures: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def is_done(folder: Path) -> bool:
+    """Return whether a point's run has ended well."""
+    try:
+        return read_course(folder).word == "done"
+    except MpiOptError:
+        return False
+
+
+def collect(study: Study, skip: int | None = None) -> Found:
+    """Read what there is of a scaling test; nothing that is missing or damaged is an error.
+
+    Parameters
+    ----------
+    study : Study
+    skip : int, optional
+        Steps of warm-up left out; see `report.samples.sample_of`.
+    """
+    courses, samples, crowded, failures = [], [], set(), []
+    cautions: dict[str, list[Point]] = {}
+    for point in sorted(study.plan.points()):
+        place = study.place(point)
+        try:
+            course = _done(place)
+            sample, caution = sample_of(course, point, skip)
+        except (DataError, JobError) as error:
+            failures.append(f"{point}: {error}")
+            continue
+        courses.append((point, course))
+        samples.append(sample)
+        if caution:
+            cautions.setdefault(caution, []).append(point)
+        if is_crowded(place):
+            crowded.add(point.ranks)
+    notes = [f"{_listed(points)}: {caution}" for caution, points in cautions.items()]
+    return Found(tuple(courses), tuple(samples), frozenset(crowded), tuple(failures), tuple(notes))
+
+
+def _done(place: Path) -> Course:
+    """Return the run of a point that is done.
+
+    Raises
+    ------
+    JobError
+        It is not: says how it is with it.
+    """
+    told = _told(place)
+    try:
+        course = read_course(place)
+    except MpiOptError as error:
+        if told or not place.exists():
+            raise JobError(told or "not run") from None
+        state = "waits to run" if isinstance(error, JobError) else str(error)
+        raise JobError(state) from None
+    if course.word == "done":
+        return course
+    state = "still running, or killed" if course.state == schema.RUNNING else course.state
+    raise JobError("; ".join(filter(None, [told, state])))
+
+
+def _told(place: Path) -> str:
+    """Return what the runner noted of a command that went wrong; empty where there is nothing."""
+    try:
+        return str(json.loads((place / ENDED).read_bytes())["told"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _listed(points: Sequence[Point]) -> str:
+    ranks = sorted({point.ranks for point in points})
+    return f"{', '.join(map(str, ranks))} rank{'s' * (ranks != [1])}"
+
+
+def reach(study: Study, found: Found, target: Target) -> tuple[str, tuple[Reached, ...]]:
+    """Return in words what was to be reached, and what each number of ranks spent for it.
+
+    In weak scaling every number of ranks has rows, and so a function and an optimum, of its own.
+
+    Raises
+    ------
+    JobError, DataError
+        As `mpi_opt.comparing.compare`; a measure that means something else on every number of ranks.
+    """
+    name = target.measure or "gap"
+    weak = study.plan.mode == "weak"
+    if weak and (name in ("objective", "gradient-norm") or (name == "gap" and target.reference != "compute")):
+        what = f"--measure {name}" if name != "gap" else f"--reference {target.reference}"
+        raise JobError(
+            f"{what}: weak scaling minimises another function on every number of ranks; allowed: --measure error or "
+            "accuracy, or gap with --reference compute"
+        )
+    ranks = study.plan.ranks
+    groups = [[each for each in found.courses if each[0].ranks == count] for count in ranks]
+    words, rows = "", []
+    for members in groups if weak else [list(found.courses)]:
+        if not members:
+            continue
+        courses = [course for _, course in members]
+        asked = Request(
+            runs=[course.path for course in courses],
+            measure=target.measure,
+            place=target.place,
+            target=target.value,
+            reference=target.reference,
+        )
+        answer = compare_courses(asked, courses)
+        own = "; F* is that of each number of ranks' own rows" if weak and name == "gap" else ""
+        words = words or (answer.heading[0] + own if weak else "; ".join(answer.heading))
+        rows += [(point, record) for (point, _), record in zip(members, answer.records, strict=True)]
+    return words, tuple(_reached(count, [record for point, record in rows if point.ranks == count]) for count in ranks)
+
+
+def _reached(ranks: int, records: Sequence[Record]) -> Reached:
+    met = [record for record in records if record["reached"]]
+    if not met:
+        return Reached(ranks=ranks, runs=len(records), met=0)
+
+    def all_of(name: str) -> list[float]:
+        return [value for record in met if isinstance(value := record[name], int | float)]
+
+    seconds = all_of("seconds")
+    return Reached(
+        ranks=ranks,
+        runs=len(records),
+        met=len(met),
+        step=statistics.median(all_of("step")),
+        round=statistics.median(all_of("round")),
+        sent=statistics.median(all_of("sent_bytes")),
+        seconds=statistics.median(seconds),
+        least=min(seconds),
+        most=max(seconds),
+    )
