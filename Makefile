@@ -97,7 +97,7 @@ data/raw/covtype-sim.h5: | venv
 	mkdir -p data/raw && $(BIN)/mpi-opt data generate covtype-sim --out $@
 
 data/raw/epsilon-sim.h5: | venv
-	mkdir -p data/raw && $(BIN)/mpi-opt data generate epsilon-sim --rows 100000 --features 500 --out $@
+	mkdir -p data/raw && $(BIN)/mpi-opt data generate epsilon-sim --rows 50000 --features 250 --out $@
 
 bar: venv-dev
 	$(BIN)/python tests/bench/consensus_rate_bar.py
