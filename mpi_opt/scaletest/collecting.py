@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mpi_opt import slurm
 from mpi_opt.comparing import Request, compare_courses
 from mpi_opt.errors import DataError, JobError, MpiOptError
 from mpi_opt.metrics import schema
@@ -105,12 +106,20 @@ def _done(place: Path) -> Course:
     except MpiOptError as error:
         if told or not place.exists():
             raise JobError(told or "not run") from None
-        state = "waits to run" if isinstance(error, JobError) else str(error)
-        raise JobError(state) from None
+        raise JobError(_unbegun(place, error)) from None
     if course.word == "done":
         return course
     state = "still running, or killed" if course.state == schema.RUNNING else course.state
     raise JobError("; ".join(filter(None, [told, state])))
+
+
+def _unbegun(place: Path, error: MpiOptError) -> str:
+    """Return how it is with a point that has no figures and whose runner noted nothing."""
+    try:
+        number = (place / slurm.JOB_ID).read_text(errors="replace").strip()
+    except OSError:
+        return "not run to its end" if isinstance(error, JobError) else str(error)
+    return f"no figures of SLURM's job {number}: it waits, or see {place / f'slurm-{number}.out'}"
 
 
 def _told(place: Path) -> str:

@@ -89,6 +89,7 @@ def run_points(study: Study, means: Means) -> None:
 def _run(study: Study, point: Point, means: Means) -> Ended:
     job = study.write_job(point)
     place = job.parent
+    (place / ENDED).unlink(missing_ok=True)
     program = (*own_command(), "run", str(job), "--out", str(place), "--overwrite", "--progress", "none")
     command = means.launcher.command(point.ranks, program)
     ended = _started(command, place / OUTPUT, means.limit, means.environ)

@@ -62,6 +62,7 @@ def store(
     attributes=None,
     alive=None,
     short=0,
+    slow=1.0,
 ):
     """Write a run, and return its folder.
 
@@ -83,6 +84,8 @@ def store(
         Nodes that take part, one a row.
     short : int
         Short rounds from row to row.
+    slow : float
+        What all seconds are multiplied by.
     """
     settings = list(settings)
     seed = next((int(word.removeprefix("seed=")) for word in settings if word.startswith("seed=")), 0)
@@ -109,6 +112,7 @@ def store(
         with Recorder(path, attributes=given, dim=2) as recorder:
             for row in range(lengths[node]):
                 values = _row(node, row, objectives, nodes, spread, every, a_round, payload, fired, errors, gradient)
+                values |= {name: slow * value for name, value in values.items() if "seconds" in name}
                 recorder.row(values | {"nodes_alive": alive[row] if alive else nodes, "short_rounds": short * row})
             for sync in range(1, (lengths[node] - 1) * every // a_round + 1):
                 recorder.sync(sync * a_round - 1, sync % 2 == node % 2, 1.0, 0.5, payload)
