@@ -1,6 +1,9 @@
 """One emulated network for all tests of this folder that only use it."""
 
+import functools
+
 import pytest
+from netlab import courses
 from support import netlab
 
 DELAY, RATE, HOSTS = 10.0, 100.0, 4
@@ -12,3 +15,42 @@ def lab(emulated):
     """Four hosts, 10 ms and 100 Mbit/s apart."""
     with netlab.Lab(HOSTS, DELAY, RATE) as made:
         yield made
+
+
+WIDE = {"rows": 1200, "features": 2500, "most": 30}
+HEAVY = {"rows": 12000, "features": 2500, "most": 30}
+NARROW = {"rows": 2000, "features": 60, "most": 20}
+RUNS = {  # method, steps, rows; beside each a short one: what it does not take is the steps'
+    "sparq": (courses.SPARQ, 1100, WIDE),
+    "sparq-short": (courses.SPARQ, 100, WIDE),
+    "d-psgd": (courses.D_PSGD, 220, WIDE),
+    "d-psgd-short": (courses.D_PSGD, 20, WIDE),
+    "newton": (courses.SLOW_NEWTON, 45, NARROW),
+    "newton-short": (courses.SLOW_NEWTON, 5, NARROW),
+    "heavy": (courses.HEAVY, 1200, HEAVY),
+    "overlap": (courses.HEAVY + "overlap = true\n", 1200, HEAVY),
+}
+
+
+@pytest.fixture(scope="session")
+def ran(lab, tmp_path_factory):
+    """``ran(name)``: that run of `RUNS` on the four hosts; each is run once."""
+    folder = tmp_path_factory.mktemp("runs")
+
+    @functools.cache
+    def once(name):
+        method, steps, rows = RUNS[name]
+        job = courses.write(folder, name, method, steps=steps, every=steps, **rows)
+        return courses.run(lab, job, folder / f"run-{name}")
+
+    return once
+
+
+@pytest.fixture(scope="session")
+def network(lab, tmp_path_factory):
+    """What was measured between the four hosts."""
+    from mpi_opt.scaling.fitted import read_network
+
+    path = tmp_path_factory.mktemp("network") / "network.json"
+    lab.mpirun(["mpi-opt", "info", "--network", "--json", path], timeout=120).check()
+    return read_network(path)

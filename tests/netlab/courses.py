@@ -7,8 +7,14 @@ import numpy as np
 from support.mpirun import Result
 from support.netlab import Lab
 
+from mpi_opt.build import build
+from mpi_opt.forecast.calibrate import work_of_job
+from mpi_opt.job import load_job
+from mpi_opt.network.collectives import Solo
 from mpi_opt.report.course import Course
 from mpi_opt.report.reading import read_course
+from mpi_opt.scaling.cost import NetworkProfile
+from mpi_opt.scaling.stepmodel import predict_step
 
 SPARQ = """
 [graph]
@@ -18,10 +24,12 @@ name = "sparq-sgd"
 batch = "full"
 step_size = 2.0
 sync_every = 5
-threshold = 20.0
+threshold = 60.0
 compressor = { name = "sign-top-k", k = 60 }
 consensus_rate = 0.4
 """
+HEAVY = SPARQ.replace("sync_every = 5", "sync_every = 12")
+"""For many rows: about as much to compute between two exchanges as an exchange takes."""
 D_PSGD = """
 [graph]
 name = "ring"
@@ -36,6 +44,8 @@ name = "local-newton"
 local_steps = 3
 finish = "none"
 """
+SLOW_NEWTON = LOCAL_NEWTON + "damping = 0.3\n"
+"""So that it goes on for some dozen rounds."""
 GIANT = """
 [algorithm]
 name = "giant"
@@ -46,6 +56,7 @@ name = "giant"
 class Ran:
     """A run, and what the switch saw meanwhile: int64 ``(n, n)``, [sender, receiver]."""
 
+    job: Path
     course: Course
     result: Result
     bytes: np.ndarray
@@ -53,13 +64,19 @@ class Ran:
     dropped: int
 
     @property
-    def seconds_a_step(self) -> float:
-        """Run clock over steps, the slowest node's."""
-        return float(self.course.own["seconds"][:, -1].max()) / float(self.course.shared["step"][-1])
+    def steps(self) -> int:
+        """How many it took."""
+        return int(self.course.shared["step"][-1])
 
     def total(self, *names: str) -> np.ndarray:
         """Return running totals at the end, added up, one a node."""
         return sum(self.course.own[name][:, -1] for name in names)
+
+
+def seconds_a_step(long: Ran, short: Ran) -> float:
+    """Return the seconds of a step, the mean over nodes, without what begins and ends a run."""
+    clocks = long.total("seconds") - short.total("seconds")
+    return float(clocks.mean()) / (long.steps - short.steps)
 
 
 def run(lab: Lab, job: Path, out: Path, timeout: float = 60.0, **env: str) -> Ran:
@@ -68,7 +85,13 @@ def run(lab: Lab, job: Path, out: Path, timeout: float = 60.0, **env: str) -> Ra
     result = lab.mpirun(["mpi-opt", "run", job, "--out", out], timeout=timeout, env=env).check()
     after = lab.counts()
     moved = {name: after[name] - before[name] for name in after}
-    return Ran(read_course(out), result, moved["bytes"], moved["payload"], int(moved["dropped"]))
+    return Ran(job, read_course(out), result, moved["bytes"], moved["payload"], int(moved["dropped"]))
+
+
+def predicted(job: Path, profile: NetworkProfile) -> float:
+    """Return what the model says of a step on four nodes: one node's own work, timed here, and the network."""
+    built = build(load_job(job), Solo(), 4, range(4))
+    return predict_step(work_of_job(built, seconds=0.2, split=False), profile).total
 
 
 def write(folder: Path, name: str, method: str, *, steps: int, every: int, rows: int, features: int, most: int) -> Path:

@@ -1,0 +1,20 @@
+"""The model of a step, fed with what was measured between these very hosts, against the steps of runs on them."""
+
+import pytest
+from netlab import courses
+
+
+@pytest.mark.parametrize("name", ["sparq", "newton", "d-psgd"])
+def test_the_model_predicts_the_time_of_a_step(name, ran, network):
+    took = courses.seconds_a_step(ran(name), ran(f"{name}-short"))
+    said = courses.predicted(ran(name).job, network.profile)
+    print(f"{name}: {1e3 * said:.2f} ms predicted, {1e3 * took:.2f} ms measured, ratio {said / took:.2f}")
+    assert 0.75 <= said / took <= 1.25
+    # Most of it is the network, or this would have shown little.
+    assert took > 2 * courses.predicted(ran(name).job, courses.NetworkProfile(0.0, float("inf")))
+
+
+def test_overlap_hides_the_network_behind_compute(ran):
+    plain, overlapped = (float(ran(name).total("seconds").mean()) / ran(name).steps for name in ("heavy", "overlap"))
+    print(f"a step: {1e3 * plain:.2f} ms, overlapped {1e3 * overlapped:.2f} ms")
+    assert overlapped < 0.9 * plain
