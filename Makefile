@@ -89,14 +89,14 @@ torture: venv-dev
 # What was found stays in runs/compare-newton, a folder a set, and is not computed again: remove it to begin anew.
 compare-newton: sims
 	$(BIN)/python -P -m mpi_opt.studies.newton $(patsubst %,jobs/%-newton.toml,a9a w8a ijcnn1 covtype-sim epsilon-sim) \
-	  --out runs/compare-newton --page docs/compare-newton.md --claims docs/results.md
+	  --out runs/compare-newton --page docs/compare-newton.md --claims docs/results.md --figures docs/figures
 
-sims: venv data/raw/covtype-sim.h5 data/raw/epsilon-sim.h5
+sims: venv-dev data/raw/covtype-sim.h5 data/raw/epsilon-sim.h5
 
-data/raw/covtype-sim.h5: | venv
+data/raw/covtype-sim.h5: | venv-dev
 	mkdir -p data/raw && $(BIN)/mpi-opt data generate covtype-sim --out $@
 
-data/raw/epsilon-sim.h5: | venv
+data/raw/epsilon-sim.h5: | venv-dev
 	mkdir -p data/raw && $(BIN)/mpi-opt data generate epsilon-sim --rows 50000 --features 250 --out $@
 
 bar: venv-dev

@@ -28,6 +28,7 @@ from mpi_opt.studies.common import fill
 from mpi_opt.studies.course import Limits, Point, follow, least
 from mpi_opt.studies.kept import Course, Kept, Setting
 from mpi_opt.studies.methods import ADAPTIVE, METHODS, SPLITS, TUNING_ROUNDS, Method, job_of, set_of
+from mpi_opt.studies.newton_figures import draw
 from mpi_opt.studies.newton_tables import TARGETS, claims, page
 
 
@@ -186,6 +187,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep what is found there, and go on from it")
     parser.add_argument("--page", type=Path, metavar="FILE", help="put the tables into this page instead of printing")
     parser.add_argument("--claims", type=Path, metavar="FILE", help="put the claims, in short, into this page")
+    parser.add_argument("--figures", type=Path, metavar="DIR", help="draw F - F* against the seconds into this folder")
     options = parser.parse_args(arguments)
     try:
         question = Question(
@@ -205,6 +207,8 @@ def main(arguments: Sequence[str]) -> int:
             fill(options.page, f"tables, {options.nodes} nodes", tables)
         if options.claims is not None:
             fill(options.claims, "LocalNewton's claims", claims(found, "make compare-newton"))
+        if options.figures is not None:
+            draw(found, options.networks[0], options.figures)
     except MpiOptError as error:
         sys.stderr.write(f"mpi-opt: error: {error}\n")
         return error.exit_code
