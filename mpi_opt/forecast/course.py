@@ -27,7 +27,10 @@ _MEASURED: Mapping[str, str] = MappingProxyType(
         "admm": "16 to 26 on ijcnn1, 67 to 109 on w8a, 111 on a9a with 16 nodes, not within 120 with 100",
     }
 )
-"""Rounds to f - f* <= 1e-6 from zero: logistic loss, l2 = 1/N, rows shuffled, 16 and 100 nodes; docs/results.md."""
+"""Rounds to f - f* <= 1e-6 from zero: logistic loss, l2 = 1/N, rows shuffled, 16 and 100 nodes.
+
+The counts of docs/compare-newton.md.
+"""
 
 
 @dataclass(frozen=True, slots=True)

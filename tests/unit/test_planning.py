@@ -345,7 +345,7 @@ def test_rules_that_bound_no_steps(noisy):
     ],
 )
 def test_expected_rounds_are_within_a_factor_of_two_of_those_measured(finish, dim, rows, nodes, measured):
-    """The counts of docs/results.md: shuffled rows, to 1e-6."""
+    """The counts of docs/compare-newton.md: shuffled rows, to 1e-6."""
     built = SimpleNamespace(
         loaded=SimpleNamespace(info=SimpleNamespace(rows=rows, nonzeros=10 * rows)),
         problems=[SimpleNamespace(dim=dim)],
