@@ -40,14 +40,14 @@ from mpi_opt.scaling.stepmodel import StepCost, predict_step
 from mpi_opt.shards import load_shards
 from mpi_opt.studies.common import table
 
-_SGD = {
+_SGD: Mapping[str, Mapping[str, Any]] = {
     "allreduce-SGD": {"name": "allreduce-sgd"},
     "SPARQ-SGD, sign-top-k, H = 1": {"name": "sparq-sgd", "compressor": "sign-top-k", "sync_every": 1},
     "SPARQ-SGD, sign-top-k, H = 5": {"name": "sparq-sgd", "compressor": "sign-top-k", "sync_every": 5},
     "SPARQ-SGD, identity, H = 1": {"name": "sparq-sgd", "compressor": "identity", "sync_every": 1},
     "SPARQ-SGD, identity, H = 5": {"name": "sparq-sgd", "compressor": "identity", "sync_every": 5},
 }
-_NEWTON = {
+_NEWTON: Mapping[str, Mapping[str, Any]] = {
     "LocalNewton, L = 3": {"name": "local-newton", "local_steps": 3, "finish": "none"},
     "GIANT": {"name": "giant"},
 }
