@@ -1,8 +1,9 @@
-"""Networks as people write them: a name, or latency and bandwidth with units."""
+"""Networks as people write them: a name, latency and bandwidth with units, or a file of measurements."""
 
 import math
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from mpi_opt.errors import JobError
@@ -29,7 +30,7 @@ _NUMBER = re.compile(r"\s*([0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+
 
 def allowed() -> str:
     """Return what a network may be written as, for messages and help."""
-    return f"{', '.join(PROFILES)}, or latency=20ms,bandwidth=100Mbit"
+    return f"{', '.join(PROFILES)}, latency=20ms,bandwidth=100Mbit, or a .json of mpi-opt info --network --json"
 
 
 def parse_profile(text: str) -> tuple[str, NetworkProfile]:
@@ -38,23 +39,27 @@ def parse_profile(text: str) -> tuple[str, NetworkProfile]:
     Parameters
     ----------
     text : str
-        A name of `PROFILES`, or ``latency=TIME,bandwidth=RATE`` and, where wanted, ``overhead=TIME``. Times are in s,
-        ms, us or ns; rates in bit/s (also written bit) or B/s, with decimal prefixes k, M, G:
-        ``latency=20ms,bandwidth=100Mbit``.
+        A name of `PROFILES`; the name of a file ending in ``.json`` (`read_network`); or
+        ``latency=TIME,bandwidth=RATE`` and, where wanted, ``overhead=TIME``. Times are in s, ms, us or ns; rates in
+        bit/s (also written bit) or B/s, with decimal prefixes k, M, G: ``latency=20ms,bandwidth=100Mbit``.
 
     Returns
     -------
     name : str
-        The name; of figures, the text without blanks.
+        The name; of a file, its own without folder and ending; of figures, the text without blanks.
     profile : NetworkProfile
 
     Raises
     ------
     JobError
-        Neither: names the part and what is allowed. The caller adds the place.
+        None of them: names the part and what is allowed. The caller adds the place.
     """
     if text in PROFILES:
         return text, PROFILES[text]
+    if text.endswith(".json"):
+        from mpi_opt.scaling.fitted import read_network  # with NumPy, which help and job files do without
+
+        return Path(text).stem, read_network(text).profile
     if "=" not in text:
         raise JobError(f"network {text!r} is not known{nearest(text, PROFILES)}; allowed: {allowed()}")
     found: dict[str, float] = {}
