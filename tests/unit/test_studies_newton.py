@@ -24,6 +24,7 @@ from mpi_opt.scaling.cost import (
 from mpi_opt.studies import newton
 from mpi_opt.studies.methods import EXACT, METHODS, PLAIN, RIVALS, job_of, set_of
 from mpi_opt.studies.newton import Question, answer, main, smoothness
+from mpi_opt.studies.newton_figures import SHOWN, draw, picture
 from mpi_opt.studies.newton_tables import TARGETS, reached
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "studies"
@@ -234,6 +235,34 @@ def test_command_says_what_is_wrong(job, tmp_path, capsys):
     assert "wan" in capsys.readouterr().err
     with pytest.raises(JobError):
         job_of(tmp_path / "none.toml", EXACT, "shuffled", ())
+
+
+def test_picture_shows_every_gap_against_its_seconds(found):
+    figure = picture(found, "wan")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        "tiny, 4 nodes, shuffled",
+        "tiny, 4 nodes, by-label",
+    ]
+    for axes, kept in zip(figure.axes, found, strict=True):
+        assert (axes.get_xlabel(), axes.get_ylabel()) == ("simulated seconds, network wan", "F - F*")
+        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+        lines = {line.get_label(): line for line in axes.get_lines()}
+        assert list(lines) == [method.name for method in SHOWN]
+        for name, line in lines.items():
+            points = [point for point in kept.courses[name].points if point.rounds]
+            assert list(line.get_xdata()) == [point.seconds[0] for point in points]
+            gap = np.array([point.objective for point in points]) - kept.setting.optimum
+            np.testing.assert_array_equal(line.get_ydata(), np.maximum(gap, 1e-7))
+    assert len({(line.get_color(), line.get_marker()) for line in figure.axes[0].get_lines()}) == len(SHOWN)
+
+
+def test_figures_are_files_a_set(found, tmp_path):
+    files = draw(found, "wan", tmp_path / "new")
+    assert [path.name for path in files] == ["compare-newton-tiny.svg"]
+    assert "simulated seconds, network wan" in files[0].read_text()
+    (tmp_path / "file").touch()
+    with pytest.raises(JobError, match="file"):
+        draw(found, "wan", tmp_path / "file")
 
 
 def test_set_is_the_name_before_the_method(job):
