@@ -113,7 +113,7 @@ class Clock:
         """Begin a step: who is a straggler in it follows from its number."""
         self._factors = self._pace.at(step)
         if self._step_seconds:
-            self._spend(self._step_seconds, 0.0)
+            self.spend(self._step_seconds)
 
     def computed(self) -> None:
         """Move every node on by what it has computed since the last call, by the meter and at its own pace."""
@@ -121,9 +121,10 @@ class Clock:
             return
         total = self._meter()
         before, self._metered = self._metered, total
-        self._spend(total[0] - before[0], total[1] - before[1])
+        self.spend(total[0] - before[0], total[1] - before[1])
 
-    def _spend(self, compute: Vector | float, compress: Vector | float) -> None:
+    def spend(self, compute: Vector | float, compress: Vector | float = 0.0) -> None:
+        """Move every node on by seconds of computing and compressing, at its own pace."""
         computing, compressing = compute * self._factors, compress * self._factors
         self.compute += computing
         self.compress += compressing
@@ -172,7 +173,8 @@ class Clock:
 
     def collect(self) -> None:
         """Let every node go on when its own message is out and its neighbours' are there."""
-        assert self._flight is not None
+        if self._flight is None:
+            return
         arrival, alone = self._flight
         self._flight = None
         held = np.maximum(arrival - self.now, 0.0)

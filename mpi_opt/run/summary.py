@@ -87,7 +87,7 @@ def _phases(outcome: Outcome) -> Iterator[str]:
     if not all("compute_seconds" in row for row in outcome.rows):
         return
     means = [
-        f"{word} {spoken_seconds(sum(float(row[f'{name}_seconds']) for row in outcome.rows) / len(outcome.rows))}"
+        f"{word} {sum(float(row[f'{name}_seconds']) for row in outcome.rows) / len(outcome.rows):.3g} s"
         for word, name in _PHASES
     ]
     yield f"  simulated    {', '.join(means)} (means over the nodes)"
