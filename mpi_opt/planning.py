@@ -9,9 +9,13 @@ from mpi_opt.forecast import cautions, course, holdings, memory, traffic
 from mpi_opt.forecast.course import Length, Rounds
 from mpi_opt.forecast.holdings import Holdings
 from mpi_opt.forecast.memory import Memory
+from mpi_opt.forecast.step import Step
+from mpi_opt.forecast.step import lines as step_lines
+from mpi_opt.forecast.step import step as predicted_step
 from mpi_opt.forecast.traffic import Traffic
 from mpi_opt.job import Job
 from mpi_opt.network.collectives import Solo
+from mpi_opt.scaling.profiles import parse_profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +28,8 @@ class Forecast:
         The job's objects, all nodes in this process.
     held, memory, traffic, length, rounds
         Its parts; see `mpi_opt.forecast`.
+    step : Step or None
+        Seconds on a network, where one was asked for.
     warnings : tuple of str
         What is likely to disappoint.
     notes : tuple of str
@@ -38,6 +44,7 @@ class Forecast:
     rounds: Rounds
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    step: Step | None = None
 
     def text(self) -> str:
         """Return it for people."""
@@ -48,6 +55,7 @@ class Forecast:
             *memory.lines(self.built, self.memory),
             *traffic.lines(self.built, self.traffic),
             *course.lines(self.length, self.rounds),
+            *(() if self.step is None else step_lines(self.step)),
         ]
         if job.validation is not None:
             folds, values = job.validation.folds, len(job.validation.l2)
@@ -90,6 +98,7 @@ class Forecast:
             },
             "length": asdict(self.length),
             "rounds": asdict(self.rounds),
+            "step": None if self.step is None else self.step.values(),
             "validation": None
             if job.validation is None
             else {"folds": job.validation.folds, "l2": list(job.validation.l2)},
@@ -102,17 +111,18 @@ def _parts(found: Memory) -> list[tuple[str, Any]]:
     return [(name, getattr(found, name)) for name in ("data", "vectors", "matrices", "buffers", "total")]
 
 
-def plan_job(job: Job, *, nodes: int) -> Forecast:
+def plan_job(job: Job, *, nodes: int, network: str | None = None) -> Forecast:
     """Return the dry run of ``job`` on ``nodes`` nodes.
 
     The data are read (in this one process) and the consensus rate is searched where it is "auto"; nothing is trained
-    and nothing is written.
+    and nothing is written. With a ``network``, as `parse_profile` takes it, the first node's step is timed too.
 
     Raises
     ------
     JobError, DataError
         Whatever a run would refuse at its start.
     """
+    named = None if network is None else parse_profile(network)
     built = build(job, Solo(), nodes, range(nodes))
     held, needed, sends = holdings.holdings(built), memory.memory(built), traffic.traffic(built)
     # what a synthetic set is called and how a table was read are no warnings
@@ -127,6 +137,7 @@ def plan_job(job: Job, *, nodes: int) -> Forecast:
         warnings=(*told, *cautions.cautions(built, held, needed)),
         # the graph has a line of its own
         notes=tuple(note for note in built.notes if note not in told and not note.startswith("graph ")),
+        step=None if named is None else predicted_step(built, *named),
     )
 
 

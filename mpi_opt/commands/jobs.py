@@ -50,6 +50,9 @@ def add_to(commands: Commands) -> None:
     plan = commands.add_parser("plan", help="say what a job needs on N nodes: shards, memory, graph, bytes a round")
     add_job(plan)
     _add_nodes(plan)
+    plan.add_argument(
+        "--network", metavar="NET", help="predict seconds a step there too: wan, latency=20ms,bandwidth=100Mbit, ..."
+    )
     plan.add_argument("--json", action="store_true", help="for programs")
     plan.set_defaults(handler=_plan)
 
@@ -115,7 +118,7 @@ def _plan(options: argparse.Namespace, _command: Sequence[str]) -> int:
     job = load_job(options.job, options.set)
     from mpi_opt.planning import plan_job
 
-    forecast = plan_job(job, nodes=options.nodes)
+    forecast = plan_job(job, nodes=options.nodes, network=options.network)
     print(json.dumps(forecast.values(), indent=2) if options.json else forecast.text())
     return EXIT_DONE
 
