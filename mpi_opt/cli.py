@@ -25,6 +25,7 @@ from mpi_opt.commands import (
     model,
     predict,
     report,
+    scale,
     status,
     submit,
     verify,
@@ -127,6 +128,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mpi-opt {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for group in (jobs, verify, submit, status, watch, metrics, compare, report, predict, evaluate, model, data):
+    for group in (jobs, verify, submit, status, watch, metrics, compare, report, scale, predict, evaluate, model, data):
         group.add_to(commands)
     return parser

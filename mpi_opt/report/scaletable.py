@@ -17,6 +17,7 @@ _MARKS = {
     NOISY: f"noisy: the repeats lie more than {NOISE:.0%} of their median apart",
     ONCE: "one run: the spread over repeats is not known",
 }
+_MODEL = "Model, seconds a step (computed, not measured; in brackets against a measurement that is not marked *)"
 _SHOWN = (16, 64, 256, 1024)
 """Numbers of ranks that the model's table tells, besides those measured."""
 
@@ -27,7 +28,7 @@ def as_text(report: ScaleReport) -> str:
     if report.target:
         parts += [f"apart from that, {report.target}:\n\n{aligned(_reached(report))}"]
     if report.forecasts:
-        parts += [f"model, seconds a step (not measured):\n\n{aligned(_model(report))}"]
+        parts += [f"{_MODEL[0].lower()}{_MODEL[1:]}:\n\n{aligned(_model(report))}"]
     return "\n\n".join([*parts, *_remarks(report, "")]) + "\n"
 
 
@@ -37,7 +38,7 @@ def as_markdown(report: ScaleReport) -> str:
     if report.target:
         parts += [f"Apart from that, {report.target}:", barred(_reached(report))]
     if report.forecasts:
-        parts += ["Model, seconds a step (not measured):", barred(_model(report))]
+        parts += [f"{_MODEL}:", barred(_model(report))]
     return "\n\n".join([*parts, *_remarks(report, "- ")]) + "\n"
 
 
@@ -127,7 +128,8 @@ def _model(report: ScaleReport) -> list[list[str]]:
         cells = [str(count), "-" if step is None else spoken(step, "s") + mark]
         for forecast in report.forecasts:
             point = forecast.at(count)
-            cells.append("-" if point is None else _against(point.seconds, step if forecast.measured else None))
+            against = step if forecast.measured and not mark else None
+            cells.append("-" if point is None else _against(point.seconds, against))
         rows.append(cells)
     return rows
 
@@ -143,6 +145,7 @@ def _against(seconds: float, step: float | None) -> str:
 def _remarks(report: ScaleReport, bullet: str) -> Sequence[str]:
     marks = {mark for merit in report.merits for mark in merit.marks}
     lines = [f"mark: {words}" for mark, words in _MARKS.items() if mark in marks]
+    lines += [f"network {forecast.network}: {forecast.words}" for forecast in report.forecasts]
     lines += [f"failed: {failure}" for failure in report.failures]
     lines += [f"note: {note}" for note in report.notes]
     return ["\n".join(f"{bullet}{line}" for line in lines)] if lines else []

@@ -121,6 +121,7 @@ def test_commands_of_this_release(capsys: pytest.CaptureFixture[str]) -> None:
         "metrics",
         "compare",
         "report",
+        "scale",
         "predict",
         "evaluate",
         "model",

@@ -63,8 +63,10 @@ def scale_figure(report: ScaleReport) -> "Figure":
     label(shares, x="ranks", y="% of the run clock", title="Where the time goes, mean over ranks")
     shares.legend(fontsize=8.0, frameon=False, labelcolor=INK, ncols=2, loc="upper center")
     legend(figure, gains)
+    from matplotlib.font_manager import FontProperties
+
     for words in figure.legends:
-        words.set_title(heading(report), prop={"size": 8.0})
+        words.set_title(heading(report), prop=FontProperties(size=8.0))
         words.set_alignment("left")
     return figure
 
