@@ -16,20 +16,25 @@ def tag(name: str, inside: str, **attributes: str) -> str:
 
 def table(rows: Sequence[Sequence[str]], caption: str) -> str:
     """Return a table whose first row is its head and whose first column names the rows; cells are text."""
-    head = "".join(tag("th", escape(cell), scope="col") for cell in rows[0])
-    lines = [tag("tr", head)]
+    columns = range(len(rows[0]))
+    words = [not any(sort_key(row[k]) is not None for row in rows[1:]) for k in columns]  # to the left
+    head = "".join(_cell("th", rows[0][k], words[k], scope="col") for k in columns)
     body = []
     for row in rows[1:]:
-        first = tag("th", escape(row[0]), scope="row")
-        rest = "".join(_cell(cell) for cell in row[1:])
-        body.append(tag("tr", first + rest))
-    inside = f"{tag('caption', escape(caption))}\n<thead>{lines[0]}</thead>\n<tbody>\n" + "\n".join(body) + "\n</tbody>"
+        cells = [_cell("td" if k else "th", row[k], words[k], scope="" if k else "row") for k in columns]
+        body.append(tag("tr", "".join(cells)))
+    inside = f"{tag('caption', escape(caption))}\n<thead>{tag('tr', head)}</thead>\n<tbody>\n"
+    inside += "\n".join(body) + "\n</tbody>"
     return tag("div", tag("table", inside), class_="wide", tabindex="0", role="region", aria_label=caption)
 
 
-def _cell(text: str) -> str:
-    key = sort_key(text)
-    return tag("td", escape(text)) if key is None else tag("td", escape(text), data_sort=f"{key:.12g}")
+def _cell(name: str, text: str, words: bool, scope: str) -> str:
+    given = {"scope": scope} if scope else {}
+    if words:
+        given["class"] = "words"
+    elif name == "td" and (key := sort_key(text)) is not None:
+        given["data-sort"] = f"{key:.12g}"
+    return tag(name, escape(text), **given)
 
 
 def sort_key(text: str) -> float | None:

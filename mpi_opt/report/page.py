@@ -9,6 +9,7 @@ from mpi_opt.report.comparison import Comparison
 from mpi_opt.report.course import Course
 from mpi_opt.report.figures.output import inline_svg
 from mpi_opt.report.figures.picture import Picture
+from mpi_opt.report.figures.timeline import TITLE as TIMELINE
 from mpi_opt.report.formats import as_cells
 from mpi_opt.report.html import table, tag
 from mpi_opt.report.page_style import CSS, SCRIPT
@@ -145,8 +146,10 @@ def _run(index: int, part: RunPart) -> str:
     inside = [tag("h2", escape(course.label)), _facts(course)]
     if part.others:
         inside.append(tag("p", escape(f"Stands for its other seeds too: {', '.join(part.others)}."), class_="note"))
-    inside += map(_figure, part.pictures)
-    inside += [tag("h3", "Phases"), table(phase_table(course), _phase_words(course))]
+    for picture in part.pictures:
+        inside.append(_figure(picture))
+        if picture.title == TIMELINE:
+            inside.append(table(phase_table(course), _phase_words(course)))
     return f'<section class="run" id="run-{index}">\n' + "\n".join(inside) + "\n</section>"
 
 

@@ -1,9 +1,11 @@
 """What a report's page looks like, on a screen by day and night and on paper, and how its tables are sorted."""
 
 CSS = """
-:root { color-scheme: light dark; --ink: #1b1b1b; --paper: #ffffff; --rule: #c8c8c8; --soft: #f3f4f6; --link: #00538a; }
+:root { color-scheme: light dark; --ink: #1b1b1b; --paper: #ffffff; --rule: #c8c8c8; --soft: #f3f4f6; --link: #00538a;
+  --blue: #0072b2; --red: #d55e00; --green: #009e73; }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e8e8e8; --paper: #15171b; --rule: #4b4f56; --soft: #1f2228; --link: #7cc4f0; }
+  :root { --ink: #e8e8e8; --paper: #15171b; --rule: #4b4f56; --soft: #1f2228; --link: #7cc4f0;
+    --blue: #3f97db; --red: #f0782c; --green: #1fb98c; }
 }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 72rem; padding: 1.2rem; background: var(--paper); color: var(--ink);
@@ -22,7 +24,8 @@ figcaption, .note { font-size: .9rem; max-width: 60rem; }
 table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; margin: .2rem 0 1rem; }
 caption { text-align: left; font-weight: 600; padding: .3rem 0; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--rule); text-align: right; overflow-wrap: normal; }
-th:first-child, td:first-child, td.words { text-align: left; }
+th:first-child, .words { text-align: left; }
+td, tbody th { white-space: nowrap; }
 thead th { background: var(--soft); vertical-align: bottom; }
 tbody th { font-weight: 500; }
 th button { all: unset; cursor: pointer; }
@@ -35,7 +38,8 @@ dd { margin: 0; }
 footer { margin-top: 3rem; border-top: 1px solid var(--rule); font-size: .85rem; }
 @media (max-width: 40rem) { body { padding: .7rem; } dl { grid-template-columns: 1fr; } dd { margin-bottom: .4rem; } }
 @media print {
-  :root { color-scheme: light; --ink: #000000; --paper: #ffffff; --rule: #b0b0b0; --soft: #eeeeee; --link: #000000; }
+  :root { color-scheme: light; --ink: #000000; --paper: #ffffff; --rule: #b0b0b0; --soft: #eeeeee; --link: #000000;
+    --blue: #0072b2; --red: #d55e00; --green: #009e73; }
   @page { margin: 12mm; }
   body { max-width: none; padding: 0; font-size: 10pt; }
   nav { display: none; }
@@ -43,9 +47,10 @@ footer { margin-top: 3rem; border-top: 1px solid var(--rule); font-size: .85rem;
   figure, tr { break-inside: avoid; }
   section.run { break-before: page; }
   figure .wide svg { min-width: 0; max-height: 22cm; }
+  figure.small .wide svg { max-height: 8cm; }
   .wide { overflow: visible; }
   table { font-size: 7pt; width: 100%; }
-  th, td { padding: 1.5pt 3pt; }
+  th, td { padding: 1.5pt 3pt; white-space: normal; }
 }
 """
 

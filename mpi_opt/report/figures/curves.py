@@ -9,7 +9,7 @@ import numpy as np
 from mpi_opt.job import METHODS
 from mpi_opt.report.course import Array, Course
 from mpi_opt.report.figures.picture import Picture, words_instead
-from mpi_opt.report.figures.style import label, legend, legend_columns, line, log_axis, new_figure
+from mpi_opt.report.figures.style import label, legend, legend_columns, line, linear_axis, log_axis, new_figure
 from mpi_opt.report.measures import IN_WORDS, Measure
 from mpi_opt.report.phases import simulated
 from mpi_opt.report.strands import Strand, finite, measured, unshown
@@ -36,6 +36,7 @@ BRIEF = {
 }
 """Where there is more to say."""
 
+_DECADE = 10.0
 _NARROW = 3.0
 """Largest value through least up to which a linear axis shows more than a logarithmic one."""
 
@@ -104,7 +105,7 @@ def curves(
         for strand, x in zip(strands, shown, strict=True):
             draw(axes, strand, x, read)
         label(axes, x=words, y=NAMES[measure.name] if axes is panels[0] else "")
-        log_axis(axes, "x", np.concatenate(shown), text)
+        along_axis(axes, np.concatenate(shown), text)
         logarithmic = height_axis(axes, strands, measure, place)
         if target is not None:
             axes.axhline(target, color="#777777", linewidth=0.9, linestyle=(0, (1, 2)))
@@ -132,6 +133,13 @@ def draw(axes: "Axes", strand: Strand, x: Vector, read: Callable[[Course], Vecto
     spread = strand.series(read)
     band = (finite(spread.least), finite(spread.most)) if len(strand.courses) > 1 else None
     line(axes, x, finite(spread.middle), strand.look, strand.label, band=band)
+
+
+def along_axis(axes: "Axes", values: Vector, text: Callable[[float], str] | None = None) -> None:
+    """Make the x axis logarithmic, or linear from 0 where values are within a decade; ``text`` as `log_axis`."""
+    positive = values[np.isfinite(values) & (values > 0)]
+    if not positive.size or positive.max() <= _DECADE * positive.min() or not log_axis(axes, "x", values, text):
+        linear_axis(axes, "x", text)
 
 
 def height_axis(axes: "Axes", strands: Sequence[Strand], measure: Measure, place: str) -> bool:

@@ -15,6 +15,7 @@ from mpi_opt.topology.graphs import Edge, Graph
 
 _NUMBERED = 64
 """Up to that many nodes have their numbers."""
+_STUB = 0.55
 _LAID_OUT = 150
 """Up to that many nodes an edge list is laid out by its distances; beyond, nodes stand on a circle."""
 
@@ -104,7 +105,11 @@ def network(course: Course, graph: Graph | None, why: str, name: str) -> Picture
             )
     axes.margins(0.12)
     return Picture(
-        name=name, title=title, figure=figure, alt=_told(course, graph), caption=f"{_told(course, graph)}{_gone(gone)}"
+        name=name,
+        title=title,
+        figure=figure,
+        alt=_told(course, graph),
+        caption=_told(course, graph) + _round(graph) + _gone(gone),
     )
 
 
@@ -120,20 +125,10 @@ def _edges(axes: Any, graph: Graph, at: npt.NDArray[np.float64]) -> None:
     axes.add_collection(
         LineCollection([at[list(pair)] for pair in near], colors=INK, linewidths=0.9, alpha=faint, zorder=1)
     )
-    for i, j in far:  # round the torus: past the nodes between
-        axes.annotate(
-            "",
-            at[i],
-            at[j],
-            zorder=1,
-            arrowprops={
-                "arrowstyle": "-",
-                "linestyle": (0, (3, 2)),
-                "color": INK,
-                "linewidth": 0.8,
-                "connectionstyle": "arc3,rad=0.18",
-            },
-        )
+    for i, j in far:  # round the torus: it leaves at one side and comes back at the other
+        away = np.sign(at[i] - at[j]) * _STUB
+        axes.plot(*zip(at[i], at[i] + away, strict=True), color=INK, linewidth=0.9, linestyle=(0, (2, 1.5)), zorder=1)
+        axes.plot(*zip(at[j], at[j] - away, strict=True), color=INK, linewidth=0.9, linestyle=(0, (2, 1.5)), zorder=1)
 
 
 def _spoke(course: Course) -> npt.NDArray[np.float64] | None:
@@ -158,6 +153,10 @@ def _told(course: Course, graph: Graph) -> str:
     if math.isfinite(rate):
         parts.append(f"consensus rate {rate:.4g}")
     return "; ".join(parts) + "."
+
+
+def _round(graph: Graph) -> str:
+    return " Dashed edges come back at the other side." if graph.name.startswith("torus") else ""
 
 
 def _gone(gone: Sequence[int]) -> str:

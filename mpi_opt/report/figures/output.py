@@ -20,6 +20,15 @@ INK = "#1b1b1b"
 RULE = "#c8c8c8"
 """The grid; on the page it becomes the reader's own."""
 
+_OF_THE_PAGE = {
+    INK: "currentColor",
+    RULE: "var(--rule)",
+    "#0072b2": "var(--blue)",
+    "#d55e00": "var(--red)",
+    "#009e73": "var(--green)",
+}
+"""What the page sets anew on dark ground (``page_style.CSS``)."""
+
 _SETTINGS = {"svg.fonttype": "none", "pdf.fonttype": 42, "ps.fonttype": 42}
 """Words stay words: they can be searched and read out; journals refuse the fonts that matplotlib makes of its own."""
 _lock = threading.Lock()
@@ -73,9 +82,10 @@ def inline_svg(figure: "Figure", name: str, title: str, description: str) -> str
     title, description : str
         What a screen reader says.
     """
-    text = _image(figure, "svg", name)
-    svg = text.decode()[text.decode().index("<svg") :]
+    text = _image(figure, "svg", name).decode()
+    svg = text[text.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, count=1, flags=re.DOTALL)
+    svg = re.sub(r"<style.*?</style>", "", svg, flags=re.DOTALL)  # it would be the whole page's
     box = re.search(r'viewBox="([^"]+)"', svg)
     assert box is not None  # matplotlib always writes one
     width = float(box.group(1).split()[2])
@@ -88,7 +98,9 @@ def inline_svg(figure: "Figure", name: str, title: str, description: str) -> str
     svg = re.sub(r"<svg[^>]*>", lambda _: head, svg, count=1)
     # The paper is the page's own; words and rules take its colours.
     svg = re.sub(r'(<g id="[^"]*">\s*<path d="[^"]*"\s*style=")fill: #ffffff', r"\1fill: none", svg, count=1)
-    return svg.replace(INK, "currentColor").replace(RULE, "var(--rule)")
+    for colour, variable in _OF_THE_PAGE.items():
+        svg = svg.replace(colour, variable)
+    return svg
 
 
 def _numbered(svg: str, name: str) -> str:

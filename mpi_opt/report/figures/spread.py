@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mpi_opt.report.course import Course
-from mpi_opt.report.figures.curves import BRIEF, NAMES, draw, height_axis, rounds
+from mpi_opt.report.figures.curves import BRIEF, NAMES, along_axis, draw, height_axis, rounds
 from mpi_opt.report.figures.picture import Picture, words_instead
 from mpi_opt.report.figures.style import INK, Mark, label, legend, legend_columns, line, log_axis, new_figure, note
 from mpi_opt.report.measures import Measure
@@ -16,7 +16,7 @@ _AVERAGE = Mark("#0072b2", "o", "-")
 _MEAN = Mark("#009e73", "^", (0, (5.0, 1.6)))
 _WORST = Mark("#d55e00", "s", (0, (1.2, 1.4)))
 _DISTANCE = Mark(INK, "D", "-")
-_CONSENSUS = "Consensus distance, mean |x − average|²"
+_CONSENSUS = "Consensus distance (mean square)"
 
 
 def apart(strands: Sequence[Strand], measure: Measure, name: str) -> Picture:
@@ -38,7 +38,7 @@ def apart(strands: Sequence[Strand], measure: Measure, name: str) -> Picture:
     distances = np.concatenate([strand.series(lambda c: c.shared["consensus_distance"]).middle for strand in strands])
     log_axis(right, "y", distances[distances > 0])
     for axes, words in ((left, f"{BRIEF[measure.name]} at the worst node"), (right, _CONSENSUS)):
-        log_axis(axes, "x", np.concatenate(xs))
+        along_axis(axes, np.concatenate(xs))
         label(axes, x="Communication rounds", y=words)
     if not np.any(distances > 0):
         note(right, "all models are the same at every evaluation")
@@ -85,7 +85,7 @@ def spread(course: Course, measure: Measure, name: str) -> Picture:
     if not log_axis(right, "y", distance):
         note(right, "all models are the same at every evaluation")
     for axes, words in ((left, NAMES[measure.name]), (right, _CONSENSUS)):
-        log_axis(axes, "x", x)
+        along_axis(axes, x.astype(np.float64))
         label(axes, x="Communication rounds", y=words)
     legend(figure, left)
     last = {place: series[-1] for place, series in values.items()}

@@ -13,7 +13,7 @@ import numpy as np
 
 from mpi_opt.errors import JobError
 from mpi_opt.report.figures.output import FORMATS, INK, RULE, inline_svg, save
-from mpi_opt.report.figures.ticks import Numbers, log_axis, power_text
+from mpi_opt.report.figures.ticks import Numbers, linear_axis, log_axis, power_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +29,7 @@ __all__ = [
     "label",
     "legend",
     "line",
+    "linear_axis",
     "log_axis",
     "mark",
     "need_matplotlib",

@@ -48,14 +48,28 @@ def log_axis(axes: "Axes", which: str, values: Numbers, text: Callable[[float], 
     return True
 
 
+def linear_axis(axes: "Axes", which: str, text: Callable[[float], str] | None = None) -> None:
+    """Make an axis linear that begins at 0, with few ticks; ``text`` says what is written at one."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    if text is not None:
+        axis.set_major_formatter(FuncFormatter(lambda value, _position: text(value)))
+    (axes.set_xlim if which == "x" else axes.set_ylim)(0.0, None)
+
+
 def _decades(least: float, most: float) -> list[float]:
-    """Return powers of ten round the values, thinned out, or rounder numbers where there is hardly one."""
+    """Return powers of ten round the values, thinned out, or rounder numbers where there are hardly any."""
     low, high = math.floor(math.log10(least)), math.ceil(math.log10(most))
-    inside = [power for power in range(low, high + 1) if least <= 10.0**power <= most]
-    if len(inside) < 2:
-        return [digit * 10.0**power for power in range(low, high + 1) for digit in (1, 2, 5)]
-    step = max(1, math.ceil((high - low) / 8))
-    return [10.0**power for power in range(low, high + 1, step)]
+    powers = range(low, high + 1)
+    if sum(least <= 10.0**power <= most for power in powers) >= 2:
+        return [10.0**power for power in range(low, high + 1, max(1, math.ceil((high - low) / 8)))]
+    for digits in ((1, 2, 5), (1, 2, 3, 4, 5, 6, 7, 8, 9), tuple(k / 10 for k in range(10, 100))):
+        found = [digit * 10.0**power for power in powers for digit in digits]
+        if sum(least <= tick <= most for tick in found) >= 2:
+            break
+    return found
 
 
 def _ticks(axis: "Axis", values: Sequence[float], text: Callable[[float], str]) -> None:

@@ -5,8 +5,9 @@ import numpy as np
 from mpi_opt.report.course import Course
 from mpi_opt.report.figures.picture import Picture, words_instead
 from mpi_opt.report.figures.style import INK, label, new_figure
-from mpi_opt.report.phases import TURNS, merged, phases
+from mpi_opt.report.phases import CLOCK, TURNS, merged, phases
 
+TITLE = "Phase timeline"
 _LOOKS = {
     "compute": ("#0072b2", ""),
     "compress": ("#e69f00", ""),
@@ -22,10 +23,9 @@ _INTERVALS = 24
 
 def timeline(course: Course, name: str) -> Picture:
     """Return the picture of every rank's time, from evaluation to evaluation."""
-    title = "Phase timeline"
     found = phases(course)
     if not found.seconds.sum() > 0:
-        return words_instead(name, title, "No time was recorded between the evaluations on disk.")
+        return words_instead(name, TITLE, "No time was recorded between the evaluations on disk.")
     n = course.nodes
     ranks = np.arange(n) if n <= _RANKS else np.unique(np.linspace(0, n - 1, _RANKS).round().astype(int))
     spent, starts = merged(found.seconds[:, ranks], _INTERVALS)
@@ -72,13 +72,13 @@ def timeline(course: Course, name: str) -> Picture:
         parts.append(f"{len(ranks)} of {n} nodes are shown.")
     if found.kind == TURNS:
         parts.append("The nodes took turns in one process: only their own work is timed.")
-    if "evaluate" not in found.names:
+    if found.kind == CLOCK:
         parts.append("Simulated: evaluating and writing take no time.")
     shares = found.seconds.sum(axis=(1, 2)) / found.seconds.sum()
     told = ", ".join(f"{phase} {share:.0%}" for phase, share in zip(found.names, shares, strict=True))
     return Picture(
         name=name,
-        title=title,
+        title=TITLE,
         figure=figure,
         alt=f"Bars of each node's time by phase. Over all nodes: {told}.",
         caption=" ".join(parts),
