@@ -4,6 +4,7 @@ The exchange and the reduction are the package's own (``exchange.py``, ``reducti
 calls cost is in the times as it is in a run's. `probe.py` is the quick look at start; this is the thorough one.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,6 +31,12 @@ _LEAST, _MOST = 3, 400
 
 _BATCH_SECONDS = 2e-3
 """Repeats are timed in batches of about this length: short beside a disturbance, long beside a look at the clock."""
+
+_SLOW = ((0.05, 8), (0.2, 3), (math.inf, 2))
+"""Repeats of a batch where one takes longer than a batch should, up to so many seconds: one alone would be timed with
+what ranks leave a barrier apart, which is a latency or two."""
+
+_SLOW_BATCHES = 2
 
 _BUSY = 1.5
 """Medians of so many times the least are called disturbed."""
@@ -163,12 +170,12 @@ def _together(comm: Any, mpi: Any, once: Callable[[int], None], spread: list[flo
         once(size)
         trial, slowest = np.array([_timed(lambda size=size: once(size), 1)]), np.empty(1)  # type: ignore[misc]
         comm.Allreduce(trial, slowest, op=mpi.MAX)
-        repeats = _repeats(float(slowest[0]))
-        each = int(np.clip(_BATCH_SECONDS / max(float(slowest[0]), 1e-7), 1, repeats))
-        batches = -(-repeats // each)
+        each, batches, untimed = _batches(float(slowest[0]))
         mine, all_of_them = np.empty(batches), np.empty(batches)
         for batch in range(batches):
             comm.Barrier()
+            for _ in range(untimed):
+                once(size)
             mine[batch] = _timed(lambda size=size: once(size), each)  # type: ignore[misc]
         comm.Allreduce(mine, all_of_them, op=mpi.MAX)
         measured.append((size, _usual(all_of_them)))
@@ -176,6 +183,15 @@ def _together(comm: Any, mpi: Any, once: Callable[[int], None], spread: list[flo
         if measured[-1][1] > _LONGEST:
             break
     return _curve(measured)
+
+
+def _batches(seconds: float) -> tuple[int, int, int]:
+    """Return how many repeats of so many seconds make a batch, how many batches there are, and what goes before one."""
+    if seconds > _BATCH_SECONDS:
+        return next(count for most, count in _SLOW if seconds <= most), _SLOW_BATCHES, 2
+    repeats = _repeats(seconds)
+    each = int(np.clip(_BATCH_SECONDS / max(seconds, 1e-7), 1, repeats))
+    return each, -(-repeats // each), 0
 
 
 def _timed(action: Callable[[], None], times: int) -> float:

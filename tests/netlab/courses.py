@@ -24,7 +24,7 @@ name = "sparq-sgd"
 batch = "full"
 step_size = 2.0
 sync_every = 5
-threshold = 60.0
+threshold = 25.0
 compressor = { name = "sign-top-k", k = 60 }
 consensus_rate = 0.4
 """

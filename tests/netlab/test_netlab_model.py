@@ -4,6 +4,19 @@ import pytest
 from netlab import courses
 
 
+def test_what_is_measured_is_what_is_emulated(lab, network):
+    milliseconds = {
+        name: [1e3 * each for each in curve.seconds]
+        for name, curve in (("message", network.pairs[-1].curve), ("exchange", network.exchange))
+    }
+    for name, each in milliseconds.items():
+        assert all(lab.delay <= one <= 1.5 * lab.delay for one in each[:4]), (name, each)  # up to 2 KiB
+    # A tree of four, there and back.
+    assert all(4 * lab.delay <= 1e3 * one <= 6 * lab.delay for one in network.reduction.seconds[:3])
+    assert 0.5 * lab.rate <= 8e-6 * network.pairs[-1].curve.nbytes[-1] / network.pairs[-1].curve.seconds[-1] <= lab.rate
+    assert network.pairs[-1].kind == "between hosts"
+
+
 @pytest.mark.parametrize("name", ["sparq", "newton", "d-psgd"])
 def test_the_model_predicts_the_time_of_a_step(name, ran, network):
     took = courses.seconds_a_step(ran(name), ran(f"{name}-short"))
