@@ -41,11 +41,11 @@ class Times:
     compute, compress : float
         Computing and compressing, at the node's own pace.
     communicate : float
-        In messages: of what the node was held up, as much as messages of their size take where nobody is late.
+        In messages: of what the node was held up, at most what they take where all neighbours begin together.
     wait : float
         The rest: for nodes that were late.
     arrival, alone : float or None
-        Of the exchange in flight: when all of it is there, and its seconds where nobody is late.
+        Of the exchange in flight: when all of it is there, and its seconds where all neighbours begin together.
     """
 
     now: float = 0.0
@@ -99,7 +99,6 @@ class Clock:
         self._reached = np.flatnonzero(self._degrees)
         self._starts = np.searchsorted(self._receivers, self._reached)
         self._overheads = np.maximum(self._degrees - 1.0, 0.0) * profile.overhead
-        self._latencies = np.where(self._degrees > 0, profile.latency, 0.0)
         self._flight: tuple[Vector, Vector] | None = None
 
     @property
@@ -149,14 +148,15 @@ class Clock:
         out = self._degrees * link
         arrival, alone = self.now + out, out.copy()
         if self._senders.size:
-            begin = (self.now + self.profile.latency)[self._senders]
+            latency, reached = self.profile.latency, self._reached
+            begin = (self.now + latency)[self._senders]
             order = np.lexsort((begin, self._receivers))
-            last, received = self._received(begin[order], link[self._senders[order]])
-            reached = self._reached
-            last = np.maximum(last, np.maximum.reduceat((arrival + self.profile.latency)[self._senders], self._starts))
-            arrival[reached] = np.maximum(arrival[reached], last)
-            alone[reached] = np.maximum(alone[reached], received)
-        self._flight = arrival, alone + self._latencies
+            served, work = self._received(begin[order], link[self._senders[order]])
+            whole = np.maximum.reduceat((arrival + latency)[self._senders], self._starts)
+            together = np.maximum.reduceat(out[self._senders], self._starts)
+            arrival[reached] = np.maximum(arrival[reached], np.maximum(served, whole))
+            alone[reached] = np.maximum(alone[reached], latency + np.maximum(work, together))
+        self._flight = arrival, alone
 
     def _received(self, begin: Vector, link: Vector) -> tuple[Vector, Vector]:
         """Return when each receiver's link is done, and its seconds at work.

@@ -63,6 +63,12 @@ def test_the_hub_of_a_star_receives_one_after_the_other() -> None:
     clock.exchange(np.array([10.0, 20.0, 20.0, 20.0, 20.0]))
     # The hub's four copies are out at 4 and there at 5. The leaves' 2 s each are all there at 1 and take 8 s in turn.
     assert clock.now.tolist() == [9.0, 5.0, 5.0, 5.0, 5.0]
+    assert clock.communicate.tolist() == clock.now.tolist()  # nobody was late
+    clock.exchange(np.array([10.0, 20.0, 20.0, 20.0, 20.0]))
+    # The leaves' are there at 6 and done at 14; the hub's are out at 13 and there at 14, for which the leaves wait 4 s.
+    assert clock.now.tolist() == [14.0] * 5
+    assert clock.communicate.tolist() == [14.0, 10.0, 10.0, 10.0, 10.0]
+    assert clock.wait.tolist() == [0.0, 4.0, 4.0, 4.0, 4.0]
 
 
 def test_first_come_first_served_and_no_pause_made_up_for() -> None:
@@ -285,7 +291,9 @@ def test_a_clock_goes_on_from_what_was_held(in_flight) -> None:
     kept = first.hold()
     assert all(isinstance(each, Times) for each in kept)
     assert all((each.arrival is not None) is in_flight for each in kept)
+    total, meter = meter.total, Meter(4)
     second = made(meter)
+    meter.total = total  # as a resumed run's phases are set after its clock was made
     second.give([dataclasses.replace(each) for each in kept])
     go_on(second, meter, range(8, 20))
     for name in ("now", "compute", "compress", "communicate", "wait"):
