@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.commands import simulate
 
 from mpi_opt.datasets.synthetic import blocks, mark
 from mpi_opt.datasets.synthetic_linear import Linear
 from mpi_opt.datasets.synthetic_text import write_text
 from mpi_opt.errors import EXIT_DONE, JobError
+from mpi_opt.report.reading import read_course
 from mpi_opt.scaling.cost import (
     PROFILES,
     USUAL,
@@ -131,6 +133,17 @@ def test_seconds_of_exact_newton_by_hand(found, which, network):
     for point in found[0].courses[EXACT.name].points[1:]:
         computing = point.seconds[which] - point.rounds * messages
         assert point.rounds * least * 0.999 <= computing <= 2 * point.rounds * least
+
+
+def test_simulate_gives_the_same_course(found, job, tmp_path):
+    """The command with a clock, from the same job: losses bit for bit, and the seconds of the 20 ms network."""
+    cleared = ["data.test=", "data.intercept=false", "algorithm.damping=", "stop.gradient_norm="]
+    set_up = ["data.partition=shuffled", "stop.steps=3", "metrics.every=1", "clock.network=wan"]
+    simulate(job, NODES, tmp_path / "run", *cleared, *set_up)
+    course = read_course(tmp_path / "run")
+    points = found[0].courses["GIANT"].points[:4]
+    assert list(course.shared["objective_average"]) == pytest.approx([each.objective for each in points], rel=1e-15)
+    assert list(course.own["seconds"].max(axis=0)) == pytest.approx([each.seconds[0] for each in points], rel=1e-12)
 
 
 def test_networks_differ_in_messages_alone(found):
