@@ -17,6 +17,7 @@ WARM_UP = 0.1
 
 _CROWDED = re.compile(r"^host .*: \d+ ranks x \d+ threads? on \d+ cores?: ", re.MULTILINE)
 """What a run's log says of a host with fewer cores than ranks x threads (`launch.thread_warning`)."""
+_RESUMED = re.compile(r"^resumed from the checkpoint at step ", re.MULTILINE)
 
 
 def sample_of(course: Course, point: Point, skip: int | None = None) -> tuple[Sample, str]:
@@ -81,10 +82,19 @@ def sample_of(course: Course, point: Point, skip: int | None = None) -> tuple[Sa
 
 def is_crowded(folder: Path) -> bool:
     """Return whether a run's log tells of a host with fewer cores than its ranks and their threads take."""
+    return bool(_CROWDED.search(_log(folder)))
+
+
+def is_resumed(folder: Path) -> bool:
+    """Return whether a run's log tells that it was gone on with after a stop: its times are of several starts."""
+    return bool(_RESUMED.search(_log(folder)))
+
+
+def _log(folder: Path) -> str:
     try:
-        return bool(_CROWDED.search((folder / "log.txt").read_text(encoding="utf-8", errors="replace")))
+        return (folder / "log.txt").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return False
+        return ""
 
 
 def _closes(job: Job) -> bool:

@@ -2,9 +2,10 @@
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mpi_opt import slurm
 from mpi_opt.comparing import Request, compare_courses
@@ -13,7 +14,7 @@ from mpi_opt.metrics import schema
 from mpi_opt.report.columns import Record
 from mpi_opt.report.course import Course
 from mpi_opt.report.reading import read_course
-from mpi_opt.report.samples import is_crowded, sample_of
+from mpi_opt.report.samples import is_crowded, is_resumed, sample_of
 from mpi_opt.report.scaling import Reached
 from mpi_opt.scaletest.study import Study
 from mpi_opt.scaling.merit import Sample
@@ -21,6 +22,8 @@ from mpi_opt.scaling.points import Point
 
 ENDED = "point.json"
 """How a point's command ended, in its folder; written by the runner."""
+_BUSY = 0.5
+"""Processes of others a core, in the mean of a minute, above which a machine is called busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,16 @@ def collect(study: Study, skip: int | None = None) -> Found:
             cautions.setdefault(caution, []).append(point)
         if is_crowded(place):
             crowded.add(point.ranks)
+        if is_resumed(place):
+            cautions.setdefault("a run was stopped and gone on with: its times are of several starts", []).append(point)
     notes = [f"{_listed(points)}: {caution}" for caution, points in cautions.items()]
+    loads = [_noted(study.place(point)).get("load_before") for point, _ in courses]
+    busiest = max((load for load in loads if isinstance(load, float)), default=0.0)
+    if busiest > _BUSY:
+        notes.append(
+            f"the machine was at work before the test began: {busiest:.1f} processes a core wanted to run, so times "
+            "hold the turns of others"
+        )
     return Found(tuple(courses), tuple(samples), frozenset(crowded), tuple(failures), tuple(notes))
 
 
@@ -100,7 +112,7 @@ def _done(place: Path) -> Course:
     JobError
         It is not: says how it is with it.
     """
-    told = _told(place)
+    told = str(_noted(place).get("told", ""))
     try:
         course = read_course(place)
     except MpiOptError as error:
@@ -122,12 +134,13 @@ def _unbegun(place: Path, error: MpiOptError) -> str:
     return f"no figures of SLURM's job {number}: it waits, or see {place / f'slurm-{number}.out'}"
 
 
-def _told(place: Path) -> str:
-    """Return what the runner noted of a command that went wrong; empty where there is nothing."""
+def _noted(place: Path) -> Mapping[str, Any]:
+    """Return what the runner noted of a point's command; empty where there is nothing."""
     try:
-        return str(json.loads((place / ENDED).read_bytes())["told"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+        noted = json.loads((place / ENDED).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return noted if isinstance(noted, dict) else {}
 
 
 def _listed(points: Sequence[Point]) -> str:

@@ -1,6 +1,7 @@
 """A scaling test run here: point after point, each by its launcher, those that are done passed over."""
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -68,6 +69,7 @@ def run_points(study: Study, means: Means) -> None:
     """
     study.save()
     with Claim(study.folder.absolute(), Solo()), _asked_to_end():
+        before = load()  # of others: none of ours runs yet
         if means.measure:
             _measure(study, means)
         hopeless: dict[int, str] = {}
@@ -79,14 +81,19 @@ def run_points(study: Study, means: Means) -> None:
             elif point.ranks in hopeless:
                 means.tell(f"{head}: not tried, as the last run on as many ranks ended with {hopeless[point.ranks]}")
             else:
-                ended = _run(study, point, means)
+                ended = _run(study, point, means, before)
                 told = f"{ended.seconds:.1f} s" if ended.fine else f"failed, {ended.told()}"
                 means.tell(f"{head}: {told}")
                 if ended.code in _HOPELESS:
                     hopeless[point.ranks] = f"exit code {ended.code}"
 
 
-def _run(study: Study, point: Point, means: Means) -> Ended:
+def load() -> float:
+    """Return how many processes wanted a core in the last minute, for each core that this one may use."""
+    return os.getloadavg()[0] / len(launch.own_cores()) if hasattr(os, "getloadavg") else 0.0
+
+
+def _run(study: Study, point: Point, means: Means, before: float) -> Ended:
     job = study.write_job(point)
     place = job.parent
     (place / ENDED).unlink(missing_ok=True)
@@ -94,7 +101,7 @@ def _run(study: Study, point: Point, means: Means) -> Ended:
     command = means.launcher.command(point.ranks, program)
     ended = _started(command, place / OUTPUT, means.limit, means.environ)
     told = "" if ended.fine else ended.told()
-    values = {"command": list(command), **asdict(ended), "told": told}
+    values = {"command": list(command), **asdict(ended), "told": told, "load_before": before}
     replace_file(place / ENDED, (json.dumps(values, indent=1) + "\n").encode(), durable=False)
     return ended
 

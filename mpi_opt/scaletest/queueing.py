@@ -64,7 +64,7 @@ def batches(study: Study, queue: Queue) -> dict[int, slurm.Batch]:
 def _batch(study: Study, queue: Queue, site: Site, seconds: int, dependency: str | None, ranks: int) -> slurm.Batch:
     plan = study.plan
     rows = plan.rows_on(ranks)
-    what = f"{plan.mode} scaling of {study.name}, {ranks} rank{'s' * (ranks > 1)}"
+    what = f"{plan.mode} scaling of {study.name}, {_ranks(ranks)}"
     return slurm.Batch(
         name=f"{study.name}-{ranks}",
         folder=Path(os.path.abspath(study.group(ranks))),
@@ -105,10 +105,12 @@ def submit(study: Study, queue: Queue) -> list[str]:
         busy = [point for point in points if point in waiting]
         said = f", {len(busy)} in the queue" if busy else ""
         if not open_points:
-            lines.append(f"{ranks} ranks: nothing to submit, {len(points) - len(busy)} of {len(points)} done{said}")
+            lines.append(f"{_ranks(ranks)}: nothing to submit, {len(points) - len(busy)} of {len(points)} done{said}")
             continue
         number = _send(study, batch, texts[ranks], open_points)
-        lines.append(f"{ranks} ranks: job {number}, {len(open_points)} of {len(points)} runs on {_hosts(batch)}{said}")
+        lines.append(
+            f"{_ranks(ranks)}: job {number}, {len(open_points)} of {len(points)} runs on {_hosts(batch)}{said}"
+        )
     return lines
 
 
@@ -138,6 +140,10 @@ def _waiting(study: Study) -> set[Point]:
             numbers[(study.place(point) / slurm.JOB_ID).read_text(errors="replace").strip()] = point
     known = scheduler.ask(numbers) or {} if numbers else {}
     return {point for number, point in numbers.items() if number in known and not known[number].over}
+
+
+def _ranks(count: int) -> str:
+    return f"{count} rank{'s' * (count > 1)}"
 
 
 def _hosts(batch: slurm.Batch) -> str:

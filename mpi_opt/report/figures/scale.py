@@ -99,6 +99,7 @@ def _curves(
             color=look.colour,
             linestyle=MODEL_DASHES,
             linewidth=1.2,
+            zorder=2.6 if forecast.measured else 2.0,  # often hidden by a network as fast
             label=_model_name(forecast),
         )
     _points(axes, measured, of, mark(0), (MEASURED, MARKED), bars=bars)
