@@ -5,6 +5,7 @@
 # make test-netlab  tests on an emulated network (root)   make netlab  its tables (docs/emulated-network.md), ten minutes
 # make bench    benchmarks, held against their targets make clean  removes what make made, never results in runs/
 # make compare-newton  LocalNewton against its rivals on five sets, into docs/compare-newton.md; half an hour
+# make rates    the papers' rates, slopes and gains from nodes, into docs/rates.md; a quarter of an hour
 # make sims     the two synthetic sets that it needs, into data/raw
 # make torture  a hundred kills of runs at random times, and what was lost (docs/reliability.md); a quarter of an hour
 # make bar      consensus_rate = "auto" against the best of a grid, on nine graphs; a quarter of an hour
@@ -41,7 +42,7 @@ demo: export MPIR_CVAR_POLLS_BEFORE_YIELD := 1
 demo: export MPIR_CVAR_ENABLE_HEAVY_YIELD := 1
 endif
 
-.PHONY: help demo test test-mpi test-elastic test-netlab netlab bench torture bar compare-newton sims lint format venv venv-dev clean
+.PHONY: help demo test test-mpi test-elastic test-netlab netlab bench torture bar compare-newton rates sims lint format venv venv-dev clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -90,6 +91,10 @@ torture: venv-dev
 compare-newton: sims
 	$(BIN)/python -P -m mpi_opt.studies.newton $(patsubst %,jobs/%-newton.toml,a9a w8a ijcnn1 covtype-sim epsilon-sim) \
 	  --out runs/compare-newton --page docs/compare-newton.md --claims docs/results.md --figures docs/figures
+
+# Every run stays in runs/rates/rates.jsonl and is not done again.
+rates: venv-dev
+	$(BIN)/python -P -m mpi_opt.studies.rates --out runs/rates --page docs/rates.md --claims docs/results.md
 
 sims: venv-dev data/raw/covtype-sim.h5 data/raw/epsilon-sim.h5
 

@@ -80,7 +80,7 @@ class TanhNetwork:
         self._loss = loss
         self._hidden = hidden
         self._l2, self._scale = float(l2), float(scale)
-        self._weights = hidden * (self._features.shape[1] + 1)
+        self._weights: int = hidden * (self._features.shape[1] + 1)
 
     @property
     def dim(self) -> int:

@@ -1,4 +1,4 @@
-"""The tanh network and the saturating penalty: derivatives by differences, batches, and use by the package's methods."""
+"""The tanh network and the saturating penalty: derivatives by differences, batches, use by the package's methods."""
 
 import numpy as np
 import pytest

@@ -1,0 +1,176 @@
+"""The tables of the rate page: slopes, gains, and whether (n T)^r times the error has come to rest."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from mpi_opt.studies.common import table
+from mpi_opt.studies.rate_fit import Estimate, gain, slope
+from mpi_opt.studies.rate_points import Measured, Series
+
+_RATES = {1.0: "-1", 0.5: "-1/2"}
+
+
+def page(series: Sequence[Series], words: Mapping[str, str], measured: Measured) -> str:
+    """Return all tables in Markdown.
+
+    Parameters
+    ----------
+    series : sequence of Series
+    words : mapping of str to str
+        What each ground is, by its name.
+    measured : Measured
+        Complete: every run of ``series``, for the same seeds.
+    """
+    parts = [f"Seeds: {len(measured.seeds)}."]
+    parts.append(table(["function", "what it is"], [[each.ground, words[each.ground]] for each in series]))
+    parts += ["### Slopes against T", slopes(series, measured)]
+    for each in series:
+        if len(each.nodes) > 1:
+            title = f"### Gain from n at T = {each.horizons[-1]}: {each.ground}"
+            parts += [title, gains(each, measured)]
+    parts += ["### Has it come to rest?", rest(series, measured)]
+    return "\n\n".join(parts)
+
+
+def slopes(series: Sequence[Series], measured: Measured) -> str:
+    """Return the table of the slopes of log error against log T, fitted seed by seed."""
+    rows = []
+    for each in series:
+        for method, n in _at(each):
+            found = slope_of(each, measured, method, n)
+            span = f"{each.horizons[0]} .. {each.horizons[-1]}"
+            rows.append(
+                [
+                    each.ground,
+                    method,
+                    str(n),
+                    span,
+                    _RATES[each.rate],
+                    *_cells(found, ".2f"),
+                    verdict(found, -each.rate),
+                ]
+            )
+    head = [
+        "function",
+        "method",
+        "n",
+        "T",
+        "theorem",
+        "slope (95 % range)",
+        "median (least .. most)",
+        "theorem in range?",
+    ]
+    return table(head, rows)
+
+
+def gains(series: Series, measured: Measured) -> str:
+    """Return the table of the gains of one ground at the largest T, and of the exponent of n."""
+    many = [n for n in series.nodes if n > 1]
+    rows = [["theorem", *(f"{n**series.rate:.3g}" for n in many), _RATES[series.rate], ""]]
+    for method in series.methods:
+        cells = []
+        for n in many:
+            each = gain_of(series, measured, method, n)
+            cells.append(f"{each.mean:.3g} ({each.low:.3g} .. {each.high:.3g})")
+        exponent = exponent_of(series, measured, method)
+        rows.append([method, *cells, _cells(exponent, ".2f")[0], verdict(exponent, -series.rate)])
+    return table(["method", *(f"n = {n}" for n in many), "exponent of n (95 % range)", "theorem in range?"], rows)
+
+
+def rest(series: Sequence[Series], measured: Measured) -> str:
+    """Return (n T)^r times the error at the least, middle and largest T: level where the transient is over."""
+    rows = []
+    for each in series:
+        few = (each.horizons[0], each.horizons[len(each.horizons) // 2], each.horizons[-1])
+        for method, n in _at(each, every=True):
+            levels = [_level(each, measured, method, n, T) if T in each.horizons_of(n) else "" for T in few]
+            last = measured.get(each, method, n, each.horizons[-1])
+            fired = "" if n == 1 else f"{np.mean([p.fired for p in last]):.0%}".replace("%", " %")
+            sent = "" if n == 1 else f"{np.mean([p.sent for p in last]) / 1e3:.3g}"
+            own = _level(each, measured, method, n, each.horizons[-1], own=True)
+            rows.append([each.ground, method, str(n), *levels, own, fired, sent])
+    head = ["function", "method", "n", "least T", "middle T", "largest T", "own model, largest T", "spoke", "kB a node"]
+    return table(head, rows)
+
+
+def slope_of(series: Series, measured: Measured, method: str, nodes: int) -> Estimate:
+    """Return the slope of log error against log T."""
+    errors = np.stack([measured.errors(series, method, nodes, T) for T in series.horizons], axis=1)
+    return slope(series.horizons, errors)
+
+
+def gain_of(series: Series, measured: Measured, method: str, nodes: int) -> Estimate:
+    """Return the factor by which so many nodes lower the error of one, at the largest T."""
+    T = series.horizons[-1]
+    return gain(measured.errors(series, method, 1, T), measured.errors(series, method, nodes, T))
+
+
+def exponent_of(series: Series, measured: Measured, method: str) -> Estimate:
+    """Return the slope of log error against log n, at the largest T."""
+    errors = [measured.errors(series, method, n, series.horizons[-1]) for n in series.nodes]
+    return slope(series.nodes, np.stack(errors, axis=1))
+
+
+def verdict(found: Estimate, theorem: float) -> str:
+    """Return whether the theorem's exponent is in the range, and if not on which side the measured one is."""
+    if found.low <= theorem <= found.high:
+        return "yes"
+    return "no: faster" if found.high < theorem else "**no**: slower"
+
+
+def claims(series: Sequence[Series], measured: Measured, command: str) -> str:
+    """Return the claims in short: one row a theorem, function and method.
+
+    Parameters
+    ----------
+    series, measured
+        As of `page`.
+    command : str
+        What makes the figures.
+    """
+    rows = []
+    for each in series:
+        for method in each.methods:
+            found = [(n, slope_of(each, measured, method, n)) for m, n in _at(each) if m == method]
+            judged = [verdict(estimate, -each.rate) for _, estimate in found]
+            figures = "slope against T " + ", ".join(f"{_signed(e.mean)} at n = {n}" for n, e in found)
+            if len(each.nodes) > 1:
+                exponent = exponent_of(each, measured, method)
+                judged.append(verdict(exponent, -each.rate))
+                most = gain_of(each, measured, method, each.nodes[-1])
+                figures += f"; exponent of n {_signed(exponent.mean)}, gain {most.mean:.3g} from n = {each.nodes[-1]}"
+            right = judged.count("yes")
+            held = "yes" if right == len(judged) else f"{right} of {len(judged)} exponents"
+            if any("slower" in each_one for each_one in judged):
+                held += ", **slower** elsewhere"
+            elif right < len(judged):
+                held += ", faster elsewhere"
+            form = "O(1/(n T))" if each.rate == 1.0 else "O(1/sqrt(n T))"
+            rows.append([f"SPARQ-SGD: {form}", f"{each.ground}, {method}", held, figures, f"`{command}`"])
+    return table(["claim", "function and method", "held here?", "figures", "command"], rows)
+
+
+def _at(series: Series, *, every: bool = False) -> Iterator[tuple[str, int]]:
+    """Yield method and n of what was run: with one node once, for there all methods are the same."""
+    for n in series.nodes:
+        if not every and len(series.horizons_of(n)) < 2:
+            continue
+        for method in series.methods[:1] if n == 1 else series.methods:
+            yield method if n > 1 else "any", n
+
+
+def _cells(found: Estimate, form: str) -> tuple[str, str]:
+    return (
+        f"{found.mean:{form}} ({found.low:{form}} .. {found.high:{form}})",
+        f"{found.median:{form}} ({found.least:{form}} .. {found.most:{form}})",
+    )
+
+
+def _signed(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _level(series: Series, measured: Measured, method: str, n: int, T: int, *, own: bool = False) -> str:
+    errors = measured.errors(series, method, n, T, own=own)
+    return f"{(n * T) ** series.rate * float(np.exp(np.log(errors).mean())):.3g}"
