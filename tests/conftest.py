@@ -2,7 +2,8 @@
 
 - One BLAS thread: ranks share cores, and several threads would change the bits of a sum.
 - Tests that ask for ``datasets`` are marked ``data``, those that ask for ``mpirun`` or lie in ``tests/mpi`` ``mpi``,
-  those that ask for ``cluster`` ``slurm``, those that ask for ``ulfm`` or ``emulated`` that alone (``netlab``).
+  those that ask for ``cluster`` ``slurm``, those that ask for ``ulfm`` or ``emulated`` that alone (``netlab``),
+  those that ask for ``browser`` ``browser``.
 - Skipped tests are listed with their reasons at the end; with ``CI`` set, none of these kinds may be skipped.
 """
 
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from support.browser import NAMES, Browser, find_browser
 from support.mpirun import find_launcher
 from support.mpirun import mpirun as run_ranks
 from support.ulfm import MISSING, Elastic, find_python
@@ -23,7 +25,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 _ROOT = Path(__file__).resolve().parents[1]
 _IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
-_NEVER_SKIPPED_IN_CI = ("data", "mpi", "slurm")
+_NEVER_SKIPPED_IN_CI = ("data", "mpi", "slurm", "browser")
 _BENCHMARK = "Skipping benchmark"  # not run by default, and not missed
 if os.environ.get("MPI_OPT_ULFM") == "required":  # set where they are to run: other environments lack that MPI
     _NEVER_SKIPPED_IN_CI += ("ulfm",)
@@ -58,6 +60,15 @@ def mpirun():
     if find_launcher() is None:
         pytest.skip("no mpiexec: pip install '.[mpi]', or set MPI_OPT_MPIEXEC")
     return run_ranks
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """``support.browser.Browser``; the test is skipped where there is none."""
+    path = find_browser()
+    if path is None:
+        pytest.skip(f"no browser: install one of {', '.join(NAMES)}, or set MPI_OPT_BROWSER")
+    return Browser(path, tmp_path)
 
 
 @pytest.fixture(scope="session")
@@ -110,6 +121,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("data")
         if "cluster" in fixtures:
             item.add_marker("slurm")
+        if "browser" in fixtures:
+            item.add_marker("browser")
         if "emulated" in fixtures:
             item.add_marker("netlab")
         elif "ulfm" in fixtures:

@@ -60,7 +60,8 @@ def network(course: Course, graph: Graph | None, why: str, name: str) -> Picture
     if graph is None:
         return words_instead(name, title, why)
     at = places(graph)
-    figure, (axes,) = new_figure(width=5.0, height=4.2)
+    wide, high = np.maximum(np.ptp(at, axis=0), 1e-9)
+    figure, (axes,) = new_figure(width=5.0, height=float(np.clip(0.8 + 3.4 * high / wide, 2.6, 4.2)))
     axes.set_axis_off()
     axes.set_aspect("equal")
     _edges(axes, graph, at)
@@ -87,7 +88,7 @@ def network(course: Course, graph: Graph | None, why: str, name: str) -> Picture
         )
     if spoke is not None:
         bar = figure.colorbar(dots, ax=axes, fraction=0.04, pad=0.02)
-        bar.set_label("Share of synchronisation indices at which the node spoke", fontsize=8, color=INK)
+        bar.set_label("Share of indices spoken at", fontsize=8, color=INK)
         bar.ax.tick_params(labelsize=8, colors=INK)
         bar.outline.set_visible(False)
     if graph.n <= _NUMBERED:
