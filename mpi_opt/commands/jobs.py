@@ -144,14 +144,17 @@ def _network(options: argparse.Namespace) -> int:
     from mpi_opt.scaling.networktext import lines
 
     collectives, error = launch.start_mpi(os.environ), None
+    if collectives.rank == 0 and options.json is not None and not options.json.absolute().parent.is_dir():
+        error = JobError(f"cannot write {options.json}: there is no folder {options.json.parent}")
+    collectives.check(error)
     found = network(os.environ)
     if collectives.rank == 0:
         print("\n".join(lines(found)), flush=True)
         try:
             if options.json is not None:
                 replace_file(options.json, (json.dumps(found.values(), indent=2) + "\n").encode())
-        except OSError as failed:
-            error = JobError(f"cannot write {options.json}: {failed.strerror or failed}")
+        except JobError as wrong:
+            error = wrong
     collectives.check(error)
     return EXIT_DONE
 

@@ -17,6 +17,7 @@ import numpy as np
 from mpi_opt.algorithms.registry import NEWTON
 from mpi_opt.build import Built
 from mpi_opt.datasets.shard import Shard
+from mpi_opt.errors import JobError
 from mpi_opt.network.collectives import Collectives, Solo
 from mpi_opt.network.echo import Echo
 from mpi_opt.objectives import make_objectives
@@ -68,6 +69,11 @@ def work_of_job(
     split : bool
         Time a quarter of the rows too, to find the compute that does not shrink with them (`Work.fixed`). Steps of
         mini-batches need none: all of theirs stays.
+
+    Raises
+    ------
+    JobError
+        The method takes no step from zero.
     """
     collectives = Solo() if collectives is None else collectives
     collectives.max([0.0])  # together
@@ -106,21 +112,19 @@ def _timed_work(built: Built, seconds: float, firing: float | None) -> Work:
     finally:
         for name, value in zip(Phases.__slots__, kept, strict=True):
             setattr(phases, name, value)
-    traffic = echo.traffic[0]
-    share = traffic.messages / max(traffic.messages + traffic.silences, 1)
-    mean = _mean(cycles, share if firing is None else firing) if built.codec is not None else _mean(cycles, None)
-    sync = getattr(built.algorithm, "sync_every", 1)
-    spoken = max(traffic.messages, 1)
-    degree = len(echo.neighbours)
+    degree, sync = len(echo.neighbours), getattr(built.algorithm, "sync_every", 1)
+    rate = 1.0
+    if built.codec is not None:
+        rate = echo.spoken / (echo.spoken + echo.silent) if firing is None else firing
+    mean = _mean(cycles, None if built.codec is None else rate)
     pack = max(mean.total - mean.compute - mean.compress - mean.unpack, 0.0)
-    rate = (share if firing is None else firing) if built.codec is not None else 1.0
     return Work(
         nodes=node.count,
         compute=mean.compute / sync,
         compress=mean.compress / sync,
         pack=pack / sync,
         unpack=mean.unpack / (degree * rate) if degree and rate else 0.0,
-        message=(traffic.payload_bytes + traffic.header_bytes) / spoken,
+        message=echo.nbytes / max(echo.spoken, 1),
         degree=degree,
         firing=rate,
         syncs=1.0 / sync if built.codec is not None else 0.0,
@@ -148,7 +152,7 @@ def _cycles(built: Built, echo: Echo, seconds: float) -> tuple[dict[int, list[_C
         marks = echo.marks
         for place, (first, last) in enumerate(zip(marks[:-sync:sync], marks[sync::sync], strict=False)):
             if part or by_place:  # the first ones fill the caches
-                spoken = int(last.messages > first.messages)
+                spoken = int(last.spoken > first.spoken)
                 found[place if by_place else spoken].append(
                     _Cycle(
                         last.time - first.time,
@@ -161,6 +165,8 @@ def _cycles(built: Built, echo: Echo, seconds: float) -> tuple[dict[int, list[_C
         steps += len(marks) - 1
         now = time.perf_counter()
         pace = (marks[-1].time - marks[0].time) / max(len(marks) - 1, 1)
+        if not found and part:
+            raise JobError(f"{built.job.name}: the method takes no step that could be timed")
         if found and now - began > (seconds if part and cycles >= _LEAST_CYCLES else _SLOWEST * seconds):
             break
     return dict(found), steps

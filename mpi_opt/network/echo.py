@@ -27,13 +27,13 @@ class Clocks(Protocol):
 
 
 class Mark(NamedTuple):
-    """The start of a step: the time, the seconds by phase until then, and the messages."""
+    """The start of a step: the time, the seconds by phase until then, and how often the node spoke."""
 
     time: float
     compute: float
     compress: float
     unpack: float
-    messages: int
+    spoken: int
 
 
 class Echo:
@@ -54,6 +54,10 @@ class Echo:
         The start of each step, and of the settling after the last.
     reductions : Counter
         How often a vector of so many bytes was reduced.
+    spoken, silent : int
+        Synchronisations at which the node spoke, and did not.
+    nbytes : int
+        Bytes of what it said, each message once.
     """
 
     def __init__(self, codec: Codec | None, neighbours: Sequence[int], node: int, nodes: int, clocks: Clocks) -> None:
@@ -62,6 +66,7 @@ class Echo:
         self.clock: Clock | None = None
         self.marks: list[Mark] = []
         self.reductions: Counter[int] = Counter()
+        self.spoken = self.silent = self.nbytes = 0
         self._codec, self._neighbours, self._clocks = codec, tuple(neighbours), clocks
         self._buffer = np.empty(0 if codec is None else codec.max_bytes, dtype=np.uint8)
         self._unpack, self._nbytes = 0.0, 0
@@ -83,7 +88,7 @@ class Echo:
     def advance(self, steps: Sequence[Steps]) -> list[tuple[Any, Any]]:
         """Drive the running step to its end, answering its requests; mark its start."""
         now, clocks = time.perf_counter(), self._clocks
-        self.marks.append(Mark(now, clocks.compute, clocks.compress, self._unpack, self.traffic[0].messages))
+        self.marks.append(Mark(now, clocks.compute, clocks.compress, self._unpack, self.spoken))
         (step,) = steps
         answer: Any = None
         while True:
@@ -108,10 +113,13 @@ class Echo:
         self._nbytes = 0
         if q is None:
             traffic.silences += len(self._neighbours)
+            self.silent += 1
         else:
             size = self._codec.encode(q, self._buffer)
             traffic.count(size, len(self._neighbours), q.floor_bits())
             self._nbytes = size.header + size.payload
+            self.nbytes += self._nbytes
+            self.spoken += 1
         traffic.communicate_seconds += time.perf_counter() - began
 
     def _receive(self, round: int) -> Inbox:

@@ -21,7 +21,7 @@ from mpi_opt.types import Vector
 SIZES = (8, 64, 512, 2048, 8192, 16384, 32768, 65536, 131072, 262144, 1048576, 4194304)
 """Bytes."""
 
-_SECONDS = 0.06
+_SECONDS = 0.04
 """For the repeats of one size; at least `_LEAST` of them."""
 
 _LONGEST = 0.3

@@ -184,7 +184,7 @@ def test_simulate_and_plan_hand_on(job: Path, called: dict[str, Any], capsys: py
     )
     called["answer"] = SimpleNamespace(text=lambda: "a plan", values=lambda: {"job": "small"})
     assert cli.main(["plan", str(job), "--nodes", "8", "--set", "seed=4"]) == 0
-    assert (called["called"], called["options"], called["job"].seed) == ("plan_job", {"nodes": 8}, 4)
+    assert (called["called"], called["options"], called["job"].seed) == ("plan_job", {"nodes": 8, "network": None}, 4)
     assert capsys.readouterr().out == "a plan\n"
     assert cli.main(["plan", str(job), "--nodes", "8", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"job": "small"}
