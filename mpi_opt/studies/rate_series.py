@@ -31,6 +31,8 @@ SERIES = (
         slope_nodes=(4,),
         factor=2.0,
     ),
+    # Where the network's own transient ends, which no method can shorten.
+    Series(ground=NETWORK, rate=0.5, methods=(PLAIN,), nodes=(1,), horizons=_powers(14, 16), factor=2.0),
     Series(ground=BY_LABEL, rate=1.0, methods=(PLAIN, SPARQ), nodes=(16,), horizons=_powers(8, 12)),
 )
 """All of the page."""

@@ -4,9 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from mpi_opt.run.progress import size
 from mpi_opt.studies.common import table
 from mpi_opt.studies.rate_fit import Estimate, gain, slope
 from mpi_opt.studies.rate_points import Measured, Series
+
+ANY = "any"
+"""The method of a run on one node."""
 
 _RATES = {1.0: "-1", 0.5: "-1/2"}
 
@@ -87,10 +91,20 @@ def rest(series: Sequence[Series], measured: Measured) -> str:
             levels = [_level(each, measured, method, n, T) if T in each.horizons_of(n) else "" for T in few]
             last = measured.get(each, method, n, each.horizons[-1])
             fired = "" if n == 1 else f"{np.mean([p.fired for p in last]):.0%}".replace("%", " %")
-            sent = "" if n == 1 else f"{np.mean([p.sent for p in last]) / 1e3:.3g}"
+            sent = "" if n == 1 else size(round(float(np.mean([p.sent for p in last]))))
             own = _level(each, measured, method, n, each.horizons[-1], own=True)
             rows.append([each.ground, method, str(n), *levels, own, fired, sent])
-    head = ["function", "method", "n", "least T", "middle T", "largest T", "own model, largest T", "spoke", "kB a node"]
+    head = [
+        "function",
+        "method",
+        "n",
+        "least T",
+        "middle T",
+        "largest T",
+        "own model, largest T",
+        "spoke",
+        "sent a node",
+    ]
     return table(head, rows)
 
 
@@ -131,24 +145,28 @@ def claims(series: Sequence[Series], measured: Measured, command: str) -> str:
     """
     rows = []
     for each in series:
-        for method in each.methods:
-            found = [(n, slope_of(each, measured, method, n)) for m, n in _at(each) if m == method]
+        for method in each.methods if each.nodes[-1] > 1 else (ANY,):
+            found = [(n, slope_of(each, measured, m, n)) for m, n in _at(each) if m == method]
             judged = [verdict(estimate, -each.rate) for _, estimate in found]
-            figures = "slope against T " + ", ".join(f"{_signed(e.mean)} at n = {n}" for n, e in found)
+            span = f"T = {each.horizons[0]} .. {each.horizons[-1]}"
+            figures = f"{span}: slope " + ", ".join(f"{e.mean:.2f} at n = {n}" for n, e in found)
             if len(each.nodes) > 1:
                 exponent = exponent_of(each, measured, method)
                 judged.append(verdict(exponent, -each.rate))
                 most = gain_of(each, measured, method, each.nodes[-1])
-                figures += f"; exponent of n {_signed(exponent.mean)}, gain {most.mean:.3g} from n = {each.nodes[-1]}"
-            right = judged.count("yes")
-            held = "yes" if right == len(judged) else f"{right} of {len(judged)} exponents"
-            if any("slower" in each_one for each_one in judged):
-                held += ", **slower** elsewhere"
-            elif right < len(judged):
-                held += ", faster elsewhere"
+                figures += f"; exponent of n {exponent.mean:.2f}, gain {most.mean:.3g} from n = {each.nodes[-1]}"
             form = "O(1/(n T))" if each.rate == 1.0 else "O(1/sqrt(n T))"
-            rows.append([f"SPARQ-SGD: {form}", f"{each.ground}, {method}", held, figures, f"`{command}`"])
+            rows.append([f"SPARQ-SGD: {form}", f"{each.ground}, {method}", _held(judged), figures, f"`{command}`"])
     return table(["claim", "function and method", "held here?", "figures", "command"], rows)
+
+
+def _held(judged: Sequence[str]) -> str:
+    """Return in how many exponents a rate held, and on which side the others are."""
+    right, slower = judged.count("yes"), any("slower" in each for each in judged)
+    if right == len(judged):
+        return "yes"
+    side = "**slower**" if slower else "faster"
+    return f"in {right} of {len(judged)} exponents, else {side}" if right else f"**no**, {side.strip('*')}"
 
 
 def _at(series: Series, *, every: bool = False) -> Iterator[tuple[str, int]]:
@@ -157,7 +175,7 @@ def _at(series: Series, *, every: bool = False) -> Iterator[tuple[str, int]]:
         if not every and len(series.horizons_of(n)) < 2:
             continue
         for method in series.methods[:1] if n == 1 else series.methods:
-            yield method if n > 1 else "any", n
+            yield method if n > 1 else ANY, n
 
 
 def _cells(found: Estimate, form: str) -> tuple[str, str]:
@@ -165,10 +183,6 @@ def _cells(found: Estimate, form: str) -> tuple[str, str]:
         f"{found.mean:{form}} ({found.low:{form}} .. {found.high:{form}})",
         f"{found.median:{form}} ({found.least:{form}} .. {found.most:{form}})",
     )
-
-
-def _signed(value: float) -> str:
-    return f"{value:.2f}"
 
 
 def _level(series: Series, measured: Measured, method: str, n: int, T: int, *, own: bool = False) -> str:

@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
         if options.page is not None:
             fill(options.page, "rates", text)
         if options.claims is not None:
-            fill(options.claims, "SPARQ-SGD's rates", claims(series, points.of_seeds(options.seeds), "make rates"))
+            fill(options.claims, "claims on rates", claims(series, points.of_seeds(options.seeds), "make rates"))
         if options.out is not None:
             from mpi_opt.studies.rate_figure import write_figure
 
