@@ -34,13 +34,16 @@ def write_figure(series: Sequence[Series], measured: Measured, folder: Path) -> 
 def rate_figure(series: Sequence[Series], measured: Measured) -> "Figure":
     """Return the figure: medians over seeds, shades from least to most, the theorem's slope dotted.
 
+    Series of one node are left out.
+
     Raises
     ------
     JobError
         Matplotlib is not installed.
     """
-    figure, axes = new_figure(width=7.4, height=2.6 * len(series), rows=len(series), columns=2)
-    for row, each in enumerate(series):
+    shown = [each for each in series if each.nodes[-1] > 1]
+    figure, axes = new_figure(width=7.4, height=2.6 * len(shown), rows=len(shown), columns=2)
+    for row, each in enumerate(shown):
         against_T, against_n = axes[2 * row : 2 * row + 2]
         n = max(n for n in each.nodes if len(each.horizons_of(n)) > 1)
         _panel(against_T, each, measured, [(n, T) for T in each.horizons])

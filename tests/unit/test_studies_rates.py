@@ -247,7 +247,8 @@ def test_the_figure_shows_medians_spread_and_the_theorem():
 
     series, measured = planted(power=-0.9)
     alone, one = planted(ground="h", nodes=(4,))
-    figure = rate_figure([series, alone], Measured([*measured.points, *one.points]))
+    lone, _ = planted(ground="k", nodes=(1,))
+    figure = rate_figure([series, lone, alone], Measured([*measured.points, *one.points]))
     by_steps, by_nodes, _, own = figure.axes
     assert [axes.get_xlabel() for axes in figure.axes] == ["steps T", "nodes n", "steps T", "steps T"]
     assert {axes.get_ylabel() for axes in figure.axes} == {"F - F*"}
