@@ -44,7 +44,7 @@ class Limits:
     Parameters
     ----------
     rounds : int
-        Rounds taken at most.
+        Rounds taken at most; a step that ends later does not count.
     objective : float
         F at which no more is asked for.
     every : int
@@ -149,7 +149,7 @@ def follow(built: Built, profiles: Sequence[NetworkProfile], limits: Limits) -> 
             average_output=False,
         )
     )
-    return watcher.points
+    return [point for point in watcher.points if point.rounds <= limits.rounds]
 
 
 def reach(points: Iterable[Point], bound: float) -> Point | None:
