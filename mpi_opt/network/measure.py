@@ -29,16 +29,20 @@ _LONGEST = 0.3
 
 _LEAST, _MOST = 3, 400
 
-_BATCH_SECONDS = 2e-3
-"""Repeats are timed in batches of about this length: short beside a disturbance, long beside a look at the clock."""
+_SLOW_SECONDS = 2e-3
+"""What takes longer is timed back to back, several a batch: one alone would be timed with what ranks leave a barrier
+apart, which is a latency or two."""
 
 _SLOW = ((0.05, 8), (0.2, 3), (math.inf, 2))
-"""Repeats of a batch where one takes longer than a batch should, up to so many seconds: one alone would be timed with
-what ranks leave a barrier apart, which is a latency or two."""
+"""Repeats of such a batch, where one takes up to so many seconds."""
 
 _SLOW_BATCHES = 2
 
-_BUSY = 1.5
+_STIRRED = 1 << 20
+"""Bytes that a rank changes before each of the faster ones, for a run's steps leave no buffer in the near caches: on
+one host a message from warm caches takes half the time."""
+
+_BUSY = 2.0
 """Medians of so many times the least are called disturbed."""
 
 _PING, _ORDER = 21, 22
@@ -160,12 +164,12 @@ def _curve(measured: Sequence[tuple[int, float]]) -> Curve:
 
 
 def _together(comm: Any, mpi: Any, once: Callable[[int], None], spread: list[float]) -> Curve:
-    """Return the seconds of ``once(size)`` as all ranks do it one after the other, by size.
+    """Return the seconds of ``once(size)`` as all ranks do it together, by size.
 
-    The lower quartile over batches of the slowest rank's mean, for a run is as slow as its slowest rank and goes on at
-    once; ``spread`` gets the ratio of the median to the least batch.
+    The lower quartile over batches of the slowest rank's mean, for a run is as slow as its slowest rank; ``spread``
+    gets the ratio of the median to the least batch.
     """
-    measured = []
+    measured, stirred = [], np.zeros(_STIRRED // 8)
     for size in SIZES:
         once(size)
         trial, slowest = np.array([_timed(lambda size=size: once(size), 1)]), np.empty(1)  # type: ignore[misc]
@@ -173,6 +177,7 @@ def _together(comm: Any, mpi: Any, once: Callable[[int], None], spread: list[flo
         each, batches, untimed = _batches(float(slowest[0]))
         mine, all_of_them = np.empty(batches), np.empty(batches)
         for batch in range(batches):
+            stirred += 1.0
             comm.Barrier()
             for _ in range(untimed):
                 once(size)
@@ -187,11 +192,9 @@ def _together(comm: Any, mpi: Any, once: Callable[[int], None], spread: list[flo
 
 def _batches(seconds: float) -> tuple[int, int, int]:
     """Return how many repeats of so many seconds make a batch, how many batches there are, and what goes before one."""
-    if seconds > _BATCH_SECONDS:
+    if seconds > _SLOW_SECONDS:
         return next(count for most, count in _SLOW if seconds <= most), _SLOW_BATCHES, 2
-    repeats = _repeats(seconds)
-    each = int(np.clip(_BATCH_SECONDS / max(seconds, 1e-7), 1, repeats))
-    return each, -(-repeats // each), 0
+    return 1, _repeats(seconds), 0
 
 
 def _timed(action: Callable[[], None], times: int) -> float:
