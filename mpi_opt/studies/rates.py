@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from mpi_opt.errors import EXIT_DONE, MpiOptError
+from mpi_opt.report.figures.style import need_matplotlib
 from mpi_opt.studies.common import fill
 from mpi_opt.studies.rate_grounds import Ground, make_ground
 from mpi_opt.studies.rate_points import Points, Series
@@ -68,6 +69,8 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.flush()
 
     try:
+        if options.out is not None:
+            need_matplotlib()  # told now, not after the runs
         words = {each.ground: make_ground(each.ground).words for each in series}
         points = Points(options.out)
         measure(series, options.seeds, points, tell)

@@ -1,6 +1,7 @@
 """The rate page: fits on planted errors, single runs against plain NumPy, quick slopes, tables, figure, kept runs."""
 
 import json
+import sys
 from dataclasses import astuple, replace
 from pathlib import Path
 
@@ -307,6 +308,13 @@ def test_kept_runs_of_other_settings_are_refused(tmp_path, capsys):
     (tmp_path / FILE).write_text("{nonsense\n")
     with pytest.raises(JobError, match=r"rates.jsonl: .*; allowed: a file of this command"):
         Points(tmp_path)
+
+
+def test_without_matplotlib_it_is_said_before_the_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert rates.main(["--quick", "--out", str(tmp_path)]) == 2
+    assert "pip install 'mpi_opt[report]'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_spread_needs_two_seeds(capsys):
