@@ -26,7 +26,7 @@ def as_text(report: ScaleReport) -> str:
     """Return the tables (figures, target, model), what failed, and the notes."""
     parts = [heading(report), aligned(_figures(report))]
     if report.target:
-        parts += [f"apart from that, {report.target}:\n\n{aligned(_reached(report))}"]
+        parts += [f"apart from that: {report.target}\n\n{aligned(_reached(report))}"]
     if report.forecasts:
         parts += [f"{_MODEL[0].lower()}{_MODEL[1:]}:\n\n{aligned(_model(report))}"]
     return "\n\n".join([*parts, *_remarks(report, "")]) + "\n"
@@ -36,7 +36,7 @@ def as_markdown(report: ScaleReport) -> str:
     """Return the same in Markdown."""
     parts = [heading(report), barred(_figures(report))]
     if report.target:
-        parts += [f"Apart from that, {report.target}:", barred(_reached(report))]
+        parts += [f"Apart from that: {report.target}".replace("\n", "  \n"), barred(_reached(report))]
     if report.forecasts:
         parts += [f"{_MODEL}:", barred(_model(report))]
     return "\n\n".join([*parts, *_remarks(report, "- ")]) + "\n"

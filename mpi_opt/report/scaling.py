@@ -84,7 +84,7 @@ class ScaleReport:
     plan : Plan
     merits : tuple of Merit
     target : str
-        What was to be reached, in words; empty without a target.
+        What was to be reached, in words of a line or two; empty without a target.
     reached : tuple of Reached
     forecasts : tuple of Forecast
     failures : tuple of str
@@ -144,7 +144,7 @@ def as_mapping(report: ScaleReport) -> Mapping[str, object]:
         "mode": report.plan.mode,
         "repeats": report.plan.repeats,
         "rows_per_rank": report.plan.rows,
-        "target": report.target or None,
+        "target": report.target.replace("\n", "; ") or None,
         "ranks": as_records(report),
         "model": [
             {

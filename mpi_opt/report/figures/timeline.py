@@ -1,11 +1,17 @@
 """What each rank did when, as far as totals at evaluations tell."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from mpi_opt.report.course import Course
 from mpi_opt.report.figures.picture import Picture, words_instead
 from mpi_opt.report.figures.style import INK, label, new_figure
 from mpi_opt.report.phases import CLOCK, TURNS, merged, phases
+from mpi_opt.types import Indices, Vector
+
+if TYPE_CHECKING:
+    from matplotlib.collections import PolyCollection
 
 TITLE = "Phase timeline"
 _LOOKS = {
@@ -21,6 +27,23 @@ _RANKS = 24
 _INTERVALS = 24
 
 
+def _boxes(left: Vector, right: Vector, row: Indices, phase: str) -> "PolyCollection":
+    """Return the boxes of a phase, drawn as one: a run of many ranks has thousands."""
+    from matplotlib.collections import PolyCollection
+
+    colour, hatch = _LOOKS[phase]
+    low, high = row - 0.39, row + 0.39
+    corners = np.stack([np.stack([left, right, right, left], axis=1), np.stack([low, low, high, high], axis=1)], axis=2)
+    return PolyCollection(
+        list(corners),
+        facecolor=colour,
+        hatch=hatch,
+        edgecolor="white" if hatch else INK,
+        linewidth=0.35 if phase == "other" else 0.0,
+        label=phase,
+    )
+
+
 def timeline(course: Course, name: str) -> Picture:
     """Return the picture of every rank's time, from evaluation to evaluation."""
     found = phases(course)
@@ -34,30 +57,13 @@ def timeline(course: Course, name: str) -> Picture:
     figure, (axes,) = new_figure(width=10.2, height=1.5 + 0.19 * len(ranks))
     offset = begins.copy()
     for phase, seconds in zip(found.names, spent, strict=True):
-        colour, hatch = _LOOKS[phase]
-        boxes = [
-            (offset[row, k], seconds[row, k], row)
-            for row in range(len(ranks))
-            for k in range(len(starts))
-            if seconds[row, k]
-        ]
+        row, interval = np.nonzero(seconds)
+        left = offset[row, interval]
         offset = offset + seconds
-        if not boxes:
-            continue
-        left, width, place = (np.array(part) for part in zip(*boxes, strict=True))
-        axes.barh(
-            place,
-            width,
-            left=left,
-            height=0.78,
-            color=colour,
-            hatch=hatch,
-            edgecolor="white" if hatch else INK,
-            linewidth=0.0 if phase != "other" else 0.35,
-            label=phase,
-        )
-    for row in range(len(ranks)):
-        axes.vlines(ends[row], row - 0.46, row + 0.46, color=INK, linewidth=0.5)
+        if row.size:
+            axes.add_collection(_boxes(left, offset[row, interval], row, phase))
+    row, interval = np.nonzero(spent.sum(axis=0))
+    axes.vlines(ends[row, interval], row - 0.46, row + 0.46, color=INK, linewidth=0.5)
     axes.set_ylim(len(ranks) - 0.4, -0.6)
     axes.set_xlim(0, float(ends.max()) * 1.01)
     step = max(1, len(ranks) // 12) if n <= _RANKS else 1
