@@ -52,7 +52,7 @@ _NAP = 1e-3
 def measure(comm: Any, mpi: Any) -> Measurement:
     """Return the times of messages by size, the same on every rank. Collective, two or more ranks.
 
-    Takes 2 to 5 seconds on a fast network; at 10 ms and 100 Mbit/s, with the fewest repeats, a quarter of a minute.
+    Takes 2 to 5 seconds on a fast network; at 10 ms and 100 Mbit/s, with the fewest repeats, half a minute.
 
     Parameters
     ----------
