@@ -6,7 +6,6 @@ runs what is not there yet, and prints Markdown.
 """
 
 import argparse
-import math
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
@@ -20,7 +19,7 @@ from mpi_opt.report.course import Course
 from mpi_opt.report.reading import read_course
 from mpi_opt.report.sameness import flat
 from mpi_opt.studies.common import fill
-from mpi_opt.studies.sparq_rows import SPARQ, Jobs, Row, rows_of
+from mpi_opt.studies.sparq_rows import Jobs, Row, rows_of
 from mpi_opt.studies.sparq_tables import Run, claims, page
 from mpi_opt.training import Orders
 
@@ -72,7 +71,7 @@ def answer(question: Question, say: Callable[[str], None]) -> list[Run]:
     for seed in range(question.seeds):
         for row in question.rows:
             if seed == 0 or row.main:
-                course = _course(question, row, seed, found)
+                course = _course(question, row, seed)
                 if course is not None:
                     found.append(Run(row, seed, course))
                     say(f"{course.label}: {course.state}, test error {_ends(course)}")
@@ -84,12 +83,9 @@ def _ends(course: Course) -> str:
     return "{mean:.1%} (worst {worst:.1%}, averaged model {average:.1%})".format(**last)
 
 
-def _course(question: Question, row: Row, seed: int, found: Sequence[Run]) -> Course | None:
+def _course(question: Question, row: Row, seed: int) -> Course | None:
     """Return a run from its folder, or make it; ``None`` where it is not there and not to be made."""
-    rate = next((each.rate for each in found if each.row is SPARQ and each.seed == 0), None)
-    if row.rate_factor is not None and (rate is None or math.isnan(rate)):
-        return None
-    job = question.jobs.job(row, seed, rate)
+    job = question.jobs.job(row, seed)
     folder = question.folder / job.name
     course = _stored(folder, job, question.nodes)
     if course is not None and course.word in ("done", "diverged"):
@@ -131,7 +127,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("jobs", nargs="+", type=Path, metavar="JOB", help="one job file for each method")
     parser.add_argument("--nodes", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=3, help="seeds of the main rows (default: 3)")
-    parser.add_argument("--targets", nargs="+", type=float, default=[0.4, 0.2, 0.12], metavar="E", help="test errors")
+    parser.add_argument(
+        "--targets", nargs="+", type=float, default=[0.6, 0.4, 0.2, 0.12], metavar="E", help="test errors"
+    )
     parser.add_argument("--rows", nargs="+", metavar="ROW", help="only these, by the name of their folders")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a key of every job")
     parser.add_argument(

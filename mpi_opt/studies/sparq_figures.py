@@ -66,4 +66,5 @@ def draw(runs: Sequence[Run], folder: Path) -> list[Path]:
     JobError
         Matplotlib is not installed, or the folder cannot be written to.
     """
-    return list(save(picture(runs), folder, NAME, ("svg",)))
+    folder.mkdir(parents=True, exist_ok=True)
+    return save(picture(runs), folder, NAME, ("svg",))
