@@ -4,7 +4,8 @@
 module imports neither NumPy nor MPI, so that a wrong job is refused before anything starts.
 
 Short forms are written out on reading: ``step_size = 0.5`` becomes ``{ schedule = "constant", value = 0.5 }``,
-``compressor = "sign"`` becomes ``{ name = "sign" }`` and ``partition`` likewise.
+``compressor = "sign"`` becomes ``{ name = "sign" }`` and ``partition`` likewise; a file of network measurements becomes
+its figures.
 """
 
 import os
@@ -20,6 +21,7 @@ from mpi_opt import jobtext
 from mpi_opt.algorithmkeys import Algorithm
 from mpi_opt.errors import JobError
 from mpi_opt.jobkeys import Job
+from mpi_opt.scaling.profiles import figures_of, parse_profile
 from mpi_opt.validationkeys import write_out_grid
 
 __all__ = ["METHODS", "Job", "Method", "load_job", "spec", "to_toml"]
@@ -112,6 +114,10 @@ def _complete(raw: jobtext.Plain, base: Path) -> None:
     if isinstance(graph, dict) and "edges" not in graph:
         graph.setdefault("name", "ring")
         graph.setdefault("weights", "metropolis")
+    clock = raw.get("clock")
+    if isinstance(clock, dict) and isinstance(network := clock.get("network"), str) and network.endswith(".json"):
+        # The stored job must not hang on a file that may be gone.
+        clock["network"] = figures_of(parse_profile(str(base / network))[1])
     if isinstance(algorithm, dict):
         method = _method(algorithm.get("name"))
         for key in algorithm:

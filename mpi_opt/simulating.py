@@ -55,7 +55,7 @@ def in_words(job: Job) -> str:
     if table is None:
         return ""
     name, profile = parse_profile(table.network)
-    network = name if "=" in name else f"{name} ({profile})"
+    network = str(profile) if "=" in name else f"{name} ({profile})"
     computing = _COMPUTING[table.compute] if isinstance(table.compute, str) else f"{table.compute:g} s a step"
     parts = [f"network {network}", f"computing {computing}"]
     if table.speed_spread:

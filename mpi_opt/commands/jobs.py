@@ -27,8 +27,8 @@ def add_to(commands: Commands) -> None:
     simulate.add_argument(
         "--network",
         metavar="NETWORK",
-        help="give simulated seconds on this network, as clock.network does: infiniband, 10gbe, wan, or "
-        "latency=20ms,bandwidth=100Mbit",
+        help="give simulated seconds on this network, as clock.network does: infiniband, 10gbe, wan, "
+        "latency=20ms,bandwidth=100Mbit, or a .json of mpi-opt info --network --json",
     )
     _add_out(simulate)
     simulate.set_defaults(handler=_simulate)
@@ -89,11 +89,16 @@ def _simulate(options: argparse.Namespace, command: Sequence[str]) -> int:
     quiet_pipes()
     from mpi_opt.job import load_job
 
-    network = [] if options.network is None else [f"clock.network={json.dumps(options.network)}"]
+    network = [] if options.network is None else [f"clock.network={json.dumps(_named(options.network))}"]
     job = load_job(options.job, [*options.set, *network])
     from mpi_opt.execute import simulate_job
 
     return simulate_job(job, _orders(options, command), nodes=options.nodes)
+
+
+def _named(text: str) -> str:
+    """Return a network as a job has it: a file's name on the command line starts from the working directory."""
+    return os.path.abspath(text) if text.endswith(".json") else text
 
 
 def _resume(options: argparse.Namespace, command: Sequence[str]) -> int:

@@ -77,6 +77,12 @@ def parse_profile(text: str) -> tuple[str, NetworkProfile]:
     return "".join(text.split()), profile
 
 
+def figures_of(profile: NetworkProfile) -> str:
+    """Return the text for which `parse_profile` gives the same latency, bandwidth and overhead, to the last bit."""
+    text = f"latency={profile.latency!r}s,bandwidth={profile.bandwidth!r}B/s"
+    return text + (f",overhead={profile.overhead!r}s" if profile.overhead else "")
+
+
 def _quantity(text: str, key: str, value: str) -> float:
     """Return ``value`` of ``key`` in seconds or bytes a second."""
     match, units = _NUMBER.match(value), _UNITS[key]

@@ -172,7 +172,7 @@ def test_what_a_person_is_told(job) -> None:
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("clock.network=wam", "clock.network 'wam' is not known.*wan.*allowed: infiniband, 10gbe, wan, or latency="),
+        ("clock.network=wam", "clock.network 'wam' is not known.*wan.*allowed: infiniband, 10gbe, wan, latency="),
         ("clock.network=latency=20ms", "clock.network 'latency=20ms': bandwidth is missing"),
         ("clock.network=3", "clock.network = 3: allowed: a network: infiniband"),
         ("clock.speed_spread=0.1", "clock.network: missing"),
