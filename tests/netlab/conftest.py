@@ -1,4 +1,4 @@
-"""One emulated network for all tests of this folder that only use it."""
+"""One emulated network for all tests of this folder, and the runs on it that several of them look at."""
 
 import functools
 
@@ -20,7 +20,7 @@ def lab(emulated):
 WIDE = {"rows": 1200, "features": 2500, "most": 30}
 HEAVY = {"rows": 12000, "features": 2500, "most": 30}
 NARROW = {"rows": 2000, "features": 60, "most": 20}
-RUNS = {  # method, steps, rows; beside each a short one: what it does not take is the steps'
+RUNS = {  # method, steps, rows; beside some a short one: what it does not take is the steps'
     "sparq": (courses.SPARQ, 1100, WIDE),
     "sparq-short": (courses.SPARQ, 100, WIDE),
     "d-psgd": (courses.D_PSGD, 220, WIDE),
@@ -28,6 +28,10 @@ RUNS = {  # method, steps, rows; beside each a short one: what it does not take 
     "newton": (courses.SLOW_NEWTON, 45, NARROW),
     "newton-short": (courses.SLOW_NEWTON, 5, NARROW),
     "heavy": (courses.HEAVY, 1200, HEAVY),
+    "sparq-race": (courses.RACE_SPARQ, 300, NARROW, 10),
+    "d-psgd-race": (courses.RACE_D_PSGD, 190, NARROW, 10),
+    "newton-race": (courses.LOCAL_NEWTON.replace("none", "newton"), 20, NARROW, 1),
+    "giant-race": (courses.GIANT, 20, NARROW, 1),
     "overlap": (courses.HEAVY + "overlap = true\n", 1200, HEAVY),
 }
 
@@ -39,8 +43,8 @@ def ran(lab, tmp_path_factory):
 
     @functools.cache
     def once(name):
-        method, steps, rows = RUNS[name]
-        job = courses.write(folder, name, method, steps=steps, every=steps, **rows)
+        method, steps, rows, *every = RUNS[name]
+        job = courses.write(folder, name, method, steps=steps, every=(every or [steps])[0], **rows)
         return courses.run(lab, job, folder / f"run-{name}")
 
     return once

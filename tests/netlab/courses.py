@@ -38,6 +38,19 @@ name = "d-psgd"
 batch = "full"
 step_size = 2.0
 """
+RACE_SPARQ = """
+[graph]
+name = "ring"
+[algorithm]
+name = "sparq-sgd"
+batch = "full"
+step_size = 1.0
+sync_every = 5
+threshold = 0.02
+compressor = { name = "sign-top-k", k = 12 }
+consensus_rate = "auto"
+"""
+RACE_D_PSGD = D_PSGD.replace("2.0", "1.0")
 LOCAL_NEWTON = """
 [algorithm]
 name = "local-newton"
@@ -79,10 +92,11 @@ def seconds_a_step(long: Ran, short: Ran) -> float:
     return float(clocks.mean()) / (long.steps - short.steps)
 
 
-def run(lab: Lab, job: Path, out: Path, timeout: float = 60.0, **env: str) -> Ran:
-    """Run a job on every host of a lab."""
+def run(lab: Lab, job: Path, out: Path, *settings: str, timeout: float = 60.0) -> Ran:
+    """Run a job on every host of a lab; ``settings`` are words such as ``stop.steps=100``."""
+    words = [word for setting in settings for word in ("--set", setting)]
     before = lab.counts()
-    result = lab.mpirun(["mpi-opt", "run", job, "--out", out], timeout=timeout, env=env).check()
+    result = lab.mpirun(["mpi-opt", "run", job, "--out", out, *words], timeout=timeout).check()
     after = lab.counts()
     moved = {name: after[name] - before[name] for name in after}
     return Ran(job, read_course(out), result, moved["bytes"], moved["payload"], int(moved["dropped"]))
