@@ -189,6 +189,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--claims", type=Path, metavar="FILE", help="put the claims, in short, into this page")
     parser.add_argument("--figures", type=Path, metavar="DIR", help="draw F - F* against the seconds into this folder")
     options = parser.parse_args(arguments)
+    if options.claims is not None and options.methods is not None:
+        parser.error("--claims: claims are held against all methods; leave --methods out")
     try:
         question = Question(
             jobs=options.jobs,

@@ -40,15 +40,19 @@ def reached(kept: Kept, method: str, target: float) -> Point | None:
 
 
 def page(found: Sequence[Kept], networks: Sequence[str]) -> str:
-    """Return all tables: the sets, what every method needed set by set, and the claims one by one."""
+    """Return all tables: the sets, what every method needed set by set, and the claims one by one.
+
+    Where a rival was not run nothing is said of claims.
+    """
     parts = [sets(found)]
     for name in dict.fromkeys(kept.setting.name for kept in found):
         here = [kept for kept in found if kept.setting.name == name]
         parts += [f"### {name}", needed(here, networks)]
+    whole = [kept for kept in found if all(rival.name in kept.courses for rival in (*RIVALS, EXACT))]
     for method, title in FORMS:
-        rows = verdicts(found, method)
+        rows = verdicts(whole, method)
         if rows:
-            parts += [f"### Claims, {method}: {title}", rows, tally(found, method)]
+            parts += [f"### Claims, {method}: {title}", rows, tally(whole, method)]
     return "\n\n".join(parts)
 
 

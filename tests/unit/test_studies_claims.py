@@ -115,7 +115,13 @@ def test_claims_in_short(kept):
     assert len([line for line in lines if line.startswith("- ")]) == 1  # of the one form that was run
 
 
+def test_page_claims_nothing_where_a_rival_was_not_run(kept):
+    heads = [line for line in page([kept], ["wan", "10gbe"]).splitlines() if line.startswith("#")]
+    assert heads == ["### toy"]
+
+
 def test_page_has_only_the_forms_that_were_run(kept):
+    kept.add(course("Newton-CG", (1.0, 120, 0, 1, (60.0, 6.0))))
     heads = [line for line in page([kept], ["wan", "10gbe"]).splitlines() if line.startswith("#")]
     assert heads == ["### toy", "### Claims, adaptive + giant: the paper's adaptive form"]
 
