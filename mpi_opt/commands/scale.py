@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mpi_opt.scaletest.study import Study
 
 _INTERRUPTED = 130
+_NONE = Path("none")
 
 
 def add_to(commands: Commands) -> None:
@@ -68,7 +69,10 @@ def add_to(commands: Commands) -> None:
     for name in ("csv", "json", "markdown"):
         table.add_argument(f"--{name}", type=file, metavar="FILE", help=f"write the figures there as {name}")
     table.add_argument(
-        "--figure", type=file, metavar="FILE", help="the plot, .png, .pdf or .svg (default: DIR/scale.png and .pdf)"
+        "--figure",
+        type=file,
+        metavar="FILE|none",
+        help="the plot, .png, .pdf or .svg (default: scale.png and scale.pdf in the test's folder)",
     )
     parser.set_defaults(handler=_scale)
 
@@ -115,8 +119,8 @@ def _check(options: argparse.Namespace) -> None:
         raise JobError("--print: prints batch files; allowed: with --slurm")
     if options.target is None and options.measure is not None:
         raise JobError("--measure without --target: steps and time to what?")
-    if options.figure is not None and options.figure.suffix not in (".png", ".pdf", ".svg"):
-        raise JobError(f"--figure {options.figure}: allowed: a file that ends in .png, .pdf or .svg")
+    if options.figure not in (None, _NONE) and options.figure.suffix not in (".png", ".pdf", ".svg"):
+        raise JobError(f"--figure {options.figure}: allowed: a file that ends in .png, .pdf or .svg, or none")
 
 
 def _study(options: argparse.Namespace) -> "Study":
@@ -196,7 +200,7 @@ def _write(options: argparse.Namespace, study: "Study", report: "ScaleReport") -
 
 def _draw(options: argparse.Namespace, study: "Study", report: "ScaleReport") -> None:
     """Draw the figure; where matplotlib is missing one line says so, for the table is what counts."""
-    if not any(merit.runs for merit in report.merits):
+    if options.figure == _NONE or not any(merit.runs for merit in report.merits):
         return
     from mpi_opt.report.figures.output import save
     from mpi_opt.report.figures.scale import scale_figure

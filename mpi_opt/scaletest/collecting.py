@@ -181,8 +181,8 @@ def reach(study: Study, found: Found, target: Target) -> tuple[str, tuple[Reache
             reference=target.reference,
         )
         answer = compare_courses(asked, courses)
-        own = "; F* is that of each number of ranks' own rows" if weak and name == "gap" else ""
-        words = words or (answer.heading[0] + own if weak else "; ".join(answer.heading))
+        own = "\nF* is that of each number of ranks' own rows" if weak and name == "gap" else ""
+        words = words or (answer.heading[0] + own if weak else "\n".join(answer.heading))
         rows += [(point, record) for (point, _), record in zip(members, answer.records, strict=True)]
     return words, tuple(_reached(count, [record for point, record in rows if point.ranks == count]) for count in ranks)
 

@@ -1,5 +1,6 @@
 """What a model says of a scaling test: a step's work as one point showed it, on other numbers of ranks and networks."""
 
+import functools
 from collections.abc import Callable, Sequence
 
 from mpi_opt.algorithms.registry import EXCHANGES
@@ -120,11 +121,14 @@ def _degree(study: Study) -> tuple[Callable[[int], float] | None, str]:
     job = study.job
     if job.algorithm.name not in EXCHANGES:
         return None, ""
+    if job.graph.name == "complete":
+        return lambda nodes: nodes - 1.0, ""
     try:
         graph_of(job, LARGEST)
     except JobError:
         return None, "the model keeps the number of neighbours, as the graph is not known for more nodes"
 
+    @functools.cache
     def degree(nodes: int) -> float:
         try:
             graph = graph_of(job, nodes)

@@ -21,7 +21,7 @@ def stored_report(**changes):
         method="sparq-sgd",
         plan=plan,
         merits=merits(plan, samples, set(values["crowded"])),
-        target="gap <= 0.001 at the averaged model; F* = 0.32",
+        target="gap <= 0.001 at the averaged model\nF* = 0.32, as given",
         reached=tuple(Reached(**each) for each in values["reached"]),
         forecasts=tuple(
             Forecast(**each | {"points": tuple(Predicted(*point) for point in each["points"])})

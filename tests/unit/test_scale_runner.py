@@ -21,7 +21,7 @@ from mpi_opt.scaletest.local import Means, run_points
 from mpi_opt.scaletest.running import run_command
 from mpi_opt.scaletest.study import make_study, read_study
 
-FAKE = """#!{python}
+FAKE = """#!{python} -IS
 import os, shutil, sys, time, pathlib
 words = sys.argv[1:]
 with open({log!r}, "a") as log:
@@ -31,7 +31,7 @@ if "info" in words:
     sys.exit("no network here")
 out = pathlib.Path(words[words.index("--out") + 1])
 behaviour = {behaviour}
-print("launched")
+print("launched", flush=True)
 if ranks == behaviour.get("fails"):
     print("mpi-opt: error: rank 1 of 4: lost its way", file=sys.stderr)
     sys.exit(behaviour.get("code", 6))
@@ -161,7 +161,8 @@ def test_no_process_is_left_behind_whatever_group_it_moved_to(tmp_path):
 
 def test_interrupted_it_leaves_a_table_of_what_there_is(fake, alone):
     script = fake(hangs=2)
-    words = ["scale", "job.toml", "--ranks", "1,2", "--repeats", "1", "--network", "none", "--launcher", str(script)]
+    words = ["scale", "job.toml", "--ranks", "1,2", "--repeats", "1", "--network", "none", "--figure", "none"]
+    words += ["--launcher", str(script)]
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "mpi_opt", *words],
         cwd=alone,
@@ -210,10 +211,11 @@ def test_the_command_writes_all_forms_and_collects_again(fake, alone, capsys):
 
 
 def test_a_failed_point_gives_a_code_of_its_own(fake, capsys):
-    asked = ("job.toml", "--ranks", "1,2", "--repeats", "1", "--network", "none", "--launcher", fake(fails=2))
-    assert command(*asked) == 6
+    asked = ("job.toml", "--ranks", "1,2", "--repeats", "1", "--network", "none", "--figure", "none")
+    assert command(*asked, "--launcher", fake(fails=2)) == 6
     assert "failed: 2 ranks, repeat 1: exit code 6" in capsys.readouterr().out
-    assert command("runs/small-scale", "--network", "none") == 0
+    assert command("runs/small-scale", "--network", "none", "--figure", "none") == 0
+    assert not list(Path("runs/small-scale").glob("scale.p*"))
 
 
 def test_without_matplotlib_the_table_is_made_all_the_same(fake, capsys, monkeypatch):
@@ -226,10 +228,10 @@ def test_without_matplotlib_the_table_is_made_all_the_same(fake, capsys, monkeyp
 
 
 def test_a_target_is_told_apart(fake, capsys):
-    asked = ("--ranks", "1,2", "--repeats", "2", "--network", "none", "--launcher", fake())
+    asked = ("--ranks", "1,2", "--repeats", "2", "--network", "none", "--figure", "none", "--launcher", fake())
     # stored: F = 0.3 at row 3, step 60, 3 x 2 s x slow
     assert command("job.toml", *asked, "--target", "0.3", "--measure", "objective") == 0
-    lines = capsys.readouterr().out.split("apart from that, objective <= 0.3 at the averaged model")[1].splitlines()
+    lines = capsys.readouterr().out.split("apart from that: objective <= 0.3 at the averaged model")[1].splitlines()
     rows = {line.split()[0]: line.split()[4:6] for line in lines if line[:1].isdigit()}
     assert rows == {"1": ["60", "12"], "2": ["60", "12"]}
     assert "24 s" in lines[4]
