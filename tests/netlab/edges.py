@@ -11,6 +11,9 @@ SEGMENT = 1448
 ENVELOPE = 110
 """The most that MPI and its transport put before a message, bytes; MPICH over libfabric's TCP: 86."""
 
+PIECE = 16384
+"""Messages longer than this are sent in pieces, each in an envelope."""
+
 
 def faults(counted, messages, stream, seen, apart=0.0):
     """Return where the traffic of one run beyond another disagrees with its counted bytes: one line an edge.
@@ -27,7 +30,7 @@ def faults(counted, messages, stream, seen, apart=0.0):
     found = []
     for edge in np.argwhere(~np.eye(len(counted), dtype=bool)):
         i, j = edge
-        most = counted[i, j] + ENVELOPE * messages[i, j] + apart
+        most = counted[i, j] + ENVELOPE * (messages[i, j] + counted[i, j] / PIECE) + apart
         # A segment a message, and an acknowledgement of each that came the other way; full segments for long ones.
         segments = messages[i, j] + messages[j, i] + counted[i, j] / SEGMENT + counted[j, i] / SEGMENT
         if not counted[i, j] <= stream[i, j] <= most:

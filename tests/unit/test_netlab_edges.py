@@ -11,7 +11,7 @@ def traffic(size=SIZE, messages=MESSAGES):
     """Return counted bytes, messages, streams and frames of a ring of four, as TCP would carry them."""
     each = np.full(4, 2.0 * messages)
     counted, sent = edges.ring(4, each * size), edges.ring(4, each)
-    stream = counted + 86 * sent
+    stream = counted + 86 * sent * (1 + size // edges.PIECE)
     segments = sent * -(-(size + 86) // edges.SEGMENT)
     seen = stream + edges.HEADERS * (segments + segments.T / 2)
     return counted, sent, stream, seen
