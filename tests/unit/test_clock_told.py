@@ -1,4 +1,4 @@
-"""Where seconds are simulated, those who read a run say so: compare, status, watch, metrics check; old files have none."""
+"""Where seconds are simulated, compare, status and watch say so; files of earlier releases have no clock."""
 
 import json
 import shutil
