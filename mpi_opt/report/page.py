@@ -155,13 +155,12 @@ def _run(index: int, part: RunPart) -> str:
 
 def _facts(course: Course) -> str:
     hosts = sorted(set(course.hosts))
-    clock = str(course.attributes.get("clock", ""))
     facts = [
         ("state", course.word if course.state == schema.RUNNING else course.state),
         ("started", str(course.attributes["started"])),
         ("hosts", f"{len(hosts)}: {', '.join(hosts[:4])}{' ...' if len(hosts) > 4 else ''}"),
         ("carried by", str(course.attributes["mpi_library"]).splitlines()[0][:120]),
-        *([("clock", f"simulated: {clock}")] if clock else []),
+        *([("seconds", course.clock)] if course.clock else []),
         ("command", str(course.attributes["command"])),
         ("mpi_opt", str(course.attributes["version_mpi_opt"])),
     ]

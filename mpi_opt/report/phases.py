@@ -46,14 +46,9 @@ class Phases:
         }[self.kind]
 
 
-def simulated(course: Course) -> str:
-    """Return the simulated clock of a run in words; empty where seconds are real."""
-    return str(course.attributes.get("clock", ""))
-
-
 def phases(course: Course) -> Phases:
     """Return the time of a run, as far as it was recorded."""
-    kind = CLOCK if simulated(course) else TURNS if course.lockstep else WALL
+    kind = CLOCK if course.clock else TURNS if course.lockstep else WALL
     names = PHASES if kind == WALL else PHASES[:4]
     spent = [_steps(course.own[f"{name}_seconds"]) for name in names]
     if kind != TURNS:

@@ -11,7 +11,6 @@ from mpi_opt.report.course import Array, Course
 from mpi_opt.report.figures.picture import Picture, words_instead
 from mpi_opt.report.figures.style import label, legend, legend_columns, line, linear_axis, log_axis, new_figure
 from mpi_opt.report.measures import IN_WORDS, Measure
-from mpi_opt.report.phases import simulated
 from mpi_opt.report.strands import Strand, finite, measured, unshown
 from mpi_opt.run.progress import size
 from mpi_opt.types import Vector
@@ -58,7 +57,7 @@ def seconds(course: Course) -> Array:
 
 def clock_words(courses: Sequence[Course]) -> str:
     """Return what the seconds of runs are."""
-    kinds = {"simulated seconds" if simulated(c) else "one process" if c.lockstep else "seconds" for c in courses}
+    kinds = {"simulated seconds" if c.clock else "one process" if c.lockstep else "seconds" for c in courses}
     if len(kinds) > 1:
         return "Run clock (s; not alike, see notes)"
     return {

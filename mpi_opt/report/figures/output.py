@@ -64,9 +64,10 @@ _UNDATED: dict[str, dict[str, object]] = {
 def _image(figure: "Figure", kind: str, name: str) -> bytes:
     data = io.BytesIO()
     with _settings():
-        if figure.get_layout_engine() is not None:
-            figure.draw_without_rendering()
-            figure.set_layout_engine("none")  # laid out once: a second time would move things by a hair
+        engine = figure.get_layout_engine()
+        if engine is not None:
+            engine.execute(figure)
+            figure.set_layout_engine(None)  # laid out once: a second time would move things by a hair
         figure.savefig(data, format=kind, dpi=200, metadata=_UNDATED[kind])
     return _numbered(data.getvalue().decode(), name).encode() if kind == "svg" else data.getvalue()
 
