@@ -199,3 +199,34 @@ def test_the_templates_work_as_they_are(cluster, job, tmp_path, template):
         assert status["progress"]["state"] == "done: 100 steps"
         assert status["progress"]["nodes"] == 4
         assert status["slurm"]["state"] == "COMPLETED"
+
+
+def test_a_scaling_test_is_an_array_for_each_number_of_ranks(cluster, job, tmp_path):
+    out = tmp_path / "scale"
+    words = (
+        "scale",
+        job,
+        "--ranks",
+        "1,2,4",
+        "--repeats",
+        2,
+        "--out",
+        out,
+        "--slurm",
+        "--ranks-per-node",
+        2,
+        "--time",
+        5,
+    )
+    words += ("--site", SITE, "--set", "stop.steps=60", "--set", "metrics.every=10")
+    told = cluster.mpi_opt(*words).splitlines()
+    numbers = [line.split()[3].rstrip(",") for line in told[:3]]
+    assert told[2] == f"4 ranks: job {numbers[2]}, 2 of 2 runs on 2 hosts"
+    for number in numbers:
+        for repeat in (0, 1):
+            cluster.wait(f"{number}_{repeat}")
+    table = cluster.mpi_opt("scale", out, "--network", "none", "--figure", "none", "--skip", 10)
+    assert [line.split()[:4] for line in table.splitlines()[4:7]] == [[str(n), "2", "of", "2"] for n in (1, 2, 4)]
+    assert "failed" not in table
+    again = cluster.mpi_opt(*words).splitlines()
+    assert again[:3] == [f"{n} rank{'s' * (n > 1)}: nothing to submit, 2 of 2 done" for n in (1, 2, 4)]
