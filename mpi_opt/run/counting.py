@@ -43,7 +43,7 @@ class _CountedProblem:
 
     def __init__(self, problem: Any, phases: Phases, machine: Machine) -> None:
         self._problem, self._phases, self._machine = problem, phases, machine
-        self._shard = shard = Shard(problem.dim, problem.rows, problem.nonzeros, problem.columns)
+        self._shard = shard = _shard_of(problem)
         self._batches: dict[int, float] = {}
         self._product = product_seconds(shard, machine)
         margin = margin_seconds(shard, machine)
@@ -88,6 +88,13 @@ class _CountedProblem:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._problem, name)
+
+
+def _shard_of(problem: Any) -> Shard:
+    """Return a problem's size; one that is no linear model meets every weight once in a row, as dense layers do."""
+    if hasattr(problem, "columns"):
+        return Shard(problem.dim, problem.rows, problem.nonzeros, problem.columns)
+    return Shard(problem.dim, problem.rows, problem.rows * problem.dim)
 
 
 def _charged(call: Callable[..., Any], phases: Phases, seconds: float) -> Callable[..., Any]:

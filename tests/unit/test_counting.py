@@ -120,6 +120,18 @@ def test_a_shard_without_rows_costs_its_calls() -> None:
     assert phases.compute == 3.0
 
 
+def test_a_problem_that_is_no_linear_model_costs_its_weights_in_every_row() -> None:
+    class Network:
+        dim, rows = 30, 8
+
+        def gradient(self, x, out=None):
+            return x
+
+    phases = Phases()
+    counted(Network(), phases, MACHINE).gradient(np.zeros(30))
+    assert phases.compute == pytest.approx(1 + 4 * 8 * 30 / MACHINE.dense_flops)
+
+
 def test_compression_is_charged_to_the_node_of_the_key() -> None:
     phases = {3: Phases(), 8: Phases()}
     inner = make_compressor("sign-top-k", {"k": 5})
