@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpi_opt.draws import Key, Purpose
-from mpi_opt.problems.base import Problem
+from mpi_opt.problems.base import Curved
 from mpi_opt.problems.linear import LinearProblem
 from mpi_opt.problems.losses import Logistic
 from mpi_opt.problems.saturating import SaturatingPenalty
@@ -29,7 +29,7 @@ class Ground:
 
     Attributes
     ----------
-    whole : Problem
+    whole : Curved
         F itself.
     part : callable
         Function of some rows and a scale, for nodes.
@@ -45,8 +45,8 @@ class Ground:
         What it is, for the page.
     """
 
-    whole: Problem
-    part: Callable[[Indices, float], Problem]
+    whole: Curved
+    part: Callable[[Indices, float], Curved]
     order: Indices
     start: Vector
     words: str
@@ -54,7 +54,12 @@ class Ground:
     convexity: float = np.nan
     smoothness: float = np.nan
 
-    def shards(self, nodes: int) -> Sequence[Problem]:
+    @property
+    def offset(self) -> float | None:
+        """The a of the theorem's step size, ``32 L / mu``; ``None`` where F is not strongly convex."""
+        return None if np.isnan(self.convexity) else 32.0 * self.smoothness / self.convexity
+
+    def shards(self, nodes: int) -> Sequence[Curved]:
         """Return the nodes' functions f_i, of which F is the mean."""
         held = np.array_split(self.order, nodes)
         return [self.part(rows, nodes / self.order.size) for rows in held]
@@ -65,7 +70,7 @@ def strongly_convex(rows: int = 4096, features: int = 40, l2: float = 0.1, *, by
     A, draw = _rows(rows, features, 2.0, 1)
     y = _labels(A @ draw.normal(size=features), draw)
 
-    def part(held: Indices, scale: float) -> Problem:
+    def part(held: Indices, scale: float) -> Curved:
         return LinearProblem(A[held], y[held], Logistic(), l2=l2, scale=scale)
 
     whole = LinearProblem(A, y, Logistic(), l2=l2, scale=1.0 / rows)
@@ -87,7 +92,7 @@ def saturating(rows: int = 1024, features: int = 20, weight: float = 0.1) -> Gro
     A, draw = _rows(rows, features, 2.0, 2)
     y = _labels(A @ (1.5 * draw.normal(size=features)), draw)
 
-    def part(held: Indices, scale: float) -> Problem:
+    def part(held: Indices, scale: float) -> Curved:
         return SaturatingPenalty(LinearProblem(A[held], y[held], Logistic(), l2=0.0, scale=scale), weight)
 
     start = 1.5 * draw.normal(size=features)
@@ -105,7 +110,7 @@ def network(rows: int = 1024, features: int = 8, hidden: int = 4, l2: float = 0.
     teacher = np.tanh(A @ draw.normal(size=(features, hidden)) * (1.5 / np.sqrt(features)))
     y = _labels(2.0 * teacher @ np.where(np.arange(hidden) % 2, 1.0, -1.0), draw)
 
-    def part(held: Indices, scale: float) -> Problem:
+    def part(held: Indices, scale: float) -> Curved:
         return TanhNetwork(A[held], y[held], Logistic(), hidden=hidden, l2=l2, scale=scale)
 
     whole = part(np.arange(rows), 1.0 / rows)
@@ -140,7 +145,7 @@ def _labels(z: Vector, draw: np.random.Generator) -> Vector:
     return np.where(draw.random(z.size) * (1.0 + np.exp(-z)) < 1.0, 1.0, -1.0)
 
 
-def _least_curvature(problem: Problem, x: Vector) -> float:
+def _least_curvature(problem: Curved, x: Vector) -> float:
     product = problem.hvp_at(x)
     H = np.array([product(e) for e in np.eye(problem.dim)])
     return float(np.linalg.eigvalsh((H + H.T) / 2)[0])

@@ -103,7 +103,8 @@ def gaps(
 
     The step is the theorem's, ``8 / (mu (a + t))`` with ``a = 32 L / mu``; the models are the (a + t)^2 averages.
     """
-    mu, a = ground.convexity, 32.0 * ground.smoothness / ground.convexity
+    mu, a = ground.convexity, ground.offset
+    assert a is not None  # only strongly convex functions are asked for their gap
     threshold = Polynomial(GROWING, EPS) if method == SPARQ else Constant(0.0)
     algorithm = _algorithm(method, graph, nodes, ground.whole.dim, Inverse(a, 8.0 / mu), threshold, a)
     least, found = ground.least, dict[int, tuple[float, float]]()

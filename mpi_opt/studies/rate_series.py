@@ -12,7 +12,7 @@ def _powers(least: int, most: int) -> tuple[int, ...]:
 
 
 SERIES = (
-    Series(ground=STRONGLY_CONVEX, rate=1.0, methods=METHODS, nodes=NODES, horizons=_powers(8, 12)),
+    Series(ground=STRONGLY_CONVEX, rate=1.0, methods=METHODS, nodes=NODES, horizons=_powers(8, 11)),
     Series(
         ground=SATURATING,
         rate=0.5,
@@ -32,8 +32,8 @@ SERIES = (
         factor=2.0,
     ),
     # Where the network's own transient ends, which no method can shorten.
-    Series(ground=NETWORK, rate=0.5, methods=(PLAIN,), nodes=(1,), horizons=_powers(14, 16), factor=2.0),
-    Series(ground=BY_LABEL, rate=1.0, methods=(PLAIN, SPARQ), nodes=(16,), horizons=_powers(8, 12)),
+    Series(ground=NETWORK, rate=0.5, methods=(PLAIN,), nodes=(1,), horizons=_powers(13, 15), factor=2.0),
+    Series(ground=BY_LABEL, rate=1.0, methods=(PLAIN, SPARQ), nodes=(16,), horizons=_powers(8, 11)),
 )
 """All of the page."""
 

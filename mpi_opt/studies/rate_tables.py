@@ -7,6 +7,7 @@ import numpy as np
 from mpi_opt.run.progress import size
 from mpi_opt.studies.common import table
 from mpi_opt.studies.rate_fit import Estimate, gain, slope
+from mpi_opt.studies.rate_grounds import Ground
 from mpi_opt.studies.rate_points import Measured, Series
 
 ANY = "any"
@@ -15,20 +16,20 @@ ANY = "any"
 _RATES = {1.0: "-1", 0.5: "-1/2"}
 
 
-def page(series: Sequence[Series], words: Mapping[str, str], measured: Measured) -> str:
+def page(series: Sequence[Series], grounds: Mapping[str, Ground], measured: Measured) -> str:
     """Return all tables in Markdown.
 
     Parameters
     ----------
     series : sequence of Series
-    words : mapping of str to str
-        What each ground is, by its name.
+    grounds : mapping of str to Ground
+        By name.
     measured : Measured
         Complete: every run of ``series``, for the same seeds.
     """
     parts = [f"Seeds: {len(measured.seeds)}."]
-    parts.append(table(["function", "what it is"], [[each.ground, words[each.ground]] for each in series]))
-    parts += ["### Slopes against T", slopes(series, measured)]
+    parts.append(table(["function", "what it is"], [[name, ground.words] for name, ground in grounds.items()]))
+    parts += ["### Slopes against T", slopes(series, grounds, measured)]
     for each in series:
         if len(each.nodes) > 1:
             title = f"### Gain from n at T = {each.horizons[-1]}: {each.ground}"
@@ -37,35 +38,17 @@ def page(series: Sequence[Series], words: Mapping[str, str], measured: Measured)
     return "\n\n".join(parts)
 
 
-def slopes(series: Sequence[Series], measured: Measured) -> str:
+def slopes(series: Sequence[Series], grounds: Mapping[str, Ground], measured: Measured) -> str:
     """Return the table of the slopes of log error against log T, fitted seed by seed."""
     rows = []
     for each in series:
+        theorem = expected(each, grounds[each.ground])
         for method, n in _at(each):
             found = slope_of(each, measured, method, n)
-            span = f"{each.horizons[0]} .. {each.horizons[-1]}"
-            rows.append(
-                [
-                    each.ground,
-                    method,
-                    str(n),
-                    span,
-                    _RATES[each.rate],
-                    *_cells(found, ".2f"),
-                    verdict(found, -each.rate),
-                ]
-            )
-    head = [
-        "function",
-        "method",
-        "n",
-        "T",
-        "theorem",
-        "slope (95 % range)",
-        "median (least .. most)",
-        "theorem in range?",
-    ]
-    return table(head, rows)
+            cells = [each.ground, method, str(n), f"{each.horizons[0]} .. {each.horizons[-1]}"]
+            rows.append([*cells, _RATES[each.rate], f"{theorem:.2f}", *_cells(found, ".2f"), verdict(found, theorem)])
+    head = ["function", "method", "n", "T", "theorem: limit", "at these T", "slope (95 % range)"]
+    return table([*head, "median (least .. most)", "theorem in range?"], rows)
 
 
 def gains(series: Series, measured: Measured) -> str:
@@ -108,6 +91,19 @@ def rest(series: Sequence[Series], measured: Measured) -> str:
     return table(head, rows)
 
 
+def expected(series: Series, ground: Ground) -> float:
+    """Return the slope of the theorem's leading term at the T of a series.
+
+    With averages of weights ``(a + t)^2`` and S_T their sum the term is ``T (T + 2 a) / S_T``, whose slope is -1 once
+    T is far above a; with constant steps it is ``1 / sqrt(T)`` at all T.
+    """
+    if ground.offset is None:
+        return -series.rate
+    T, a = np.array(series.horizons, dtype=np.float64), ground.offset
+    term = 3.0 * (T + 2.0 * a) / (T**2 + 3.0 * a * T + 3.0 * a**2)
+    return slope(T, term[None]).mean
+
+
 def slope_of(series: Series, measured: Measured, method: str, nodes: int) -> Estimate:
     """Return the slope of log error against log T."""
     errors = np.stack([measured.errors(series, method, nodes, T) for T in series.horizons], axis=1)
@@ -133,12 +129,12 @@ def verdict(found: Estimate, theorem: float) -> str:
     return "no: faster" if found.high < theorem else "**no**: slower"
 
 
-def claims(series: Sequence[Series], measured: Measured, command: str) -> str:
+def claims(series: Sequence[Series], grounds: Mapping[str, Ground], measured: Measured, command: str) -> str:
     """Return the claims in short: one row a theorem, function and method.
 
     Parameters
     ----------
-    series, measured
+    series, grounds, measured
         As of `page`.
     command : str
         What makes the figures.
@@ -147,26 +143,26 @@ def claims(series: Sequence[Series], measured: Measured, command: str) -> str:
     for each in series:
         for method in each.methods if each.nodes[-1] > 1 else (ANY,):
             found = [(n, slope_of(each, measured, m, n)) for m, n in _at(each) if m == method]
-            judged = [verdict(estimate, -each.rate) for _, estimate in found]
+            held = "in T " + _held([verdict(e, expected(each, grounds[each.ground])) for _, e in found])
             span = f"T = {each.horizons[0]} .. {each.horizons[-1]}"
             figures = f"{span}: slope " + ", ".join(f"{e.mean:.2f} at n = {n}" for n, e in found)
             if len(each.nodes) > 1:
                 exponent = exponent_of(each, measured, method)
-                judged.append(verdict(exponent, -each.rate))
+                held += "; in n " + _held([verdict(exponent, -each.rate)])
                 most = gain_of(each, measured, method, each.nodes[-1])
                 figures += f"; exponent of n {exponent.mean:.2f}, gain {most.mean:.3g} from n = {each.nodes[-1]}"
             form = "O(1/(n T))" if each.rate == 1.0 else "O(1/sqrt(n T))"
-            rows.append([f"SPARQ-SGD: {form}", f"{each.ground}, {method}", _held(judged), figures, f"`{command}`"])
+            rows.append([f"SPARQ-SGD: {form}", f"{each.ground}, {method}", held, figures, f"`{command}`"])
     return table(["claim", "function and method", "held here?", "figures", "command"], rows)
 
 
 def _held(judged: Sequence[str]) -> str:
-    """Return in how many exponents a rate held, and on which side the others are."""
-    right, slower = judged.count("yes"), any("slower" in each for each in judged)
+    """Return whether exponents are the theorem's: all, some, or none, and on which side the others are."""
+    right = judged.count("yes")
     if right == len(judged):
         return "yes"
-    side = "**slower**" if slower else "faster"
-    return f"in {right} of {len(judged)} exponents, else {side}" if right else f"**no**, {side.strip('*')}"
+    sides = " and ".join(dict.fromkeys(each.split(": ")[1] for each in judged if each != "yes"))
+    return f"**no**, {sides}" if not right else f"{right} of {len(judged)}, else **{sides}**"
 
 
 def _at(series: Series, *, every: bool = False) -> Iterator[tuple[str, int]]:

@@ -7,7 +7,7 @@ is done, so that a broken-off or widened measurement goes on from there. Theorem
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mpi_opt.errors import EXIT_DONE, MpiOptError
@@ -20,9 +20,10 @@ from mpi_opt.studies.rate_series import QUICK, SERIES
 from mpi_opt.studies.rate_tables import claims, page
 
 
-def measure(series: Sequence[Series], seeds: int, points: Points, tell: Callable[[str], None]) -> None:
+def measure(
+    series: Sequence[Series], grounds: Mapping[str, Ground], seeds: int, points: Points, tell: Callable[[str], None]
+) -> None:
     """Run what ``points`` lacks, seed by seed, so that whole seeds are there early."""
-    grounds = {each.ground: make_ground(each.ground) for each in series}
     for seed in range(seeds):
         for each in series:
             for method, nodes, horizons in _runs(each):
@@ -71,21 +72,20 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if options.out is not None:
             need_matplotlib()  # told now, not after the runs
-        words = {each.ground: make_ground(each.ground).words for each in series}
+        grounds = {each.ground: make_ground(each.ground) for each in series}
         points = Points(options.out)
-        measure(series, options.seeds, points, tell)
-        text = page(series, words, points.of_seeds(options.seeds))
+        measure(series, grounds, options.seeds, points, tell)
+        found = points.of_seeds(options.seeds)
+        text = page(series, grounds, found)
         sys.stdout.write(text + "\n")
         if options.page is not None:
             fill(options.page, "rates", text)
         if options.claims is not None:
-            fill(options.claims, "claims on rates", claims(series, points.of_seeds(options.seeds), "make rates"))
+            fill(options.claims, "claims on rates", claims(series, grounds, found, "make rates"))
         if options.out is not None:
             from mpi_opt.studies.rate_figure import write_figure
 
-            tell(
-                "\n".join(f"wrote {path}" for path in write_figure(series, points.of_seeds(options.seeds), options.out))
-            )
+            tell("\n".join(f"wrote {path}" for path in write_figure(series, found, options.out)))
     except MpiOptError as error:
         sys.stderr.write(f"mpi-opt: error: {error}\n")
         return error.exit_code

@@ -24,7 +24,7 @@ from mpi_opt.studies.rate_grounds import (
 from mpi_opt.studies.rate_points import FILE, Measured, Points, Series
 from mpi_opt.studies.rate_runs import METHODS, PLAIN, SPARQ, Point, WithReplacement, gaps, gradients
 from mpi_opt.studies.rate_series import QUICK, SERIES
-from mpi_opt.studies.rate_tables import claims, exponent_of, gain_of, page, rest, slope_of, slopes, verdict
+from mpi_opt.studies.rate_tables import claims, expected, exponent_of, gain_of, page, rest, slope_of, slopes, verdict
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "rates"
 T = (8, 32, 128)
@@ -171,7 +171,7 @@ def test_the_methods_differ_in_what_they_send():
 @pytest.fixture(scope="module")
 def quick():
     points = Points()
-    rates.measure(QUICK, 2, points, lambda _: None)
+    rates.measure(QUICK, {each.ground: make_ground(each.ground) for each in QUICK}, 2, points, lambda _: None)
     return points.of_seeds(2)
 
 
@@ -191,8 +191,29 @@ def test_quick_slopes_and_gains_are_the_theorems(quick):
 
 def test_table_of_stored_points(tmp_path):
     (tmp_path / FILE).write_bytes((GOLDEN / FILE).read_bytes())
-    text = page(QUICK, {STRONGLY_CONVEX: "c", SATURATING: "s"}, Points(tmp_path).of_seeds(3))
+    grounds = {each.ground: make_ground(each.ground) for each in QUICK}
+    text = page(QUICK, grounds, Points(tmp_path).of_seeds(3))
     assert text + "\n" == (GOLDEN / "tables.md").read_text()
+
+
+class Anything:
+    """A function of which the tables only ask whether a step size has an offset, and what it is called."""
+
+    def __init__(self, offset=None):
+        self.offset, self.words = offset, "some function"
+
+
+GROUNDS = dict.fromkeys("ghk", Anything())
+
+
+def test_the_theorems_slope_before_its_limit():
+    """The leading term T (T + 2 a) / S_T, S_T summed up: -1 far above a, flatter near it, no offset: -1 at once."""
+    series = Series(ground="g", rate=1.0, methods=(PLAIN,), nodes=(1,), horizons=(300, 3000))
+    for a, accuracy in ((41.6, 3e-3), (1e-6, 3e-3)):
+        first, last = (T * (T + 2 * a) / sum((a + t) ** 2 for t in range(T)) for T in series.horizons)
+        assert expected(series, Anything(a)) == pytest.approx(np.log(last / first) / np.log(10), rel=accuracy)
+    assert expected(series, Anything(41.6)) == pytest.approx(-0.94, abs=0.01)
+    assert expected(series, Anything()) == -1.0
 
 
 def planted(power=-1.0, ground="g", nodes=(1, 4)):
@@ -208,9 +229,9 @@ def planted(power=-1.0, ground="g", nodes=(1, 4)):
 
 def test_tables_say_what_was_planted():
     series, measured = planted()
-    lines = slopes([series], measured).splitlines()[2:]
+    lines = slopes([series], GROUNDS, measured).splitlines()[2:]
     exact = "-1.00 (-1.00 .. -1.00)"
-    assert lines[0].startswith(f"| g | any | 1 | 10 .. 1000 | -1 | {exact} | {exact} | ")
+    assert lines[0].startswith(f"| g | any | 1 | 10 .. 1000 | -1 | -1.00 | {exact} | {exact} | ")
     assert [line.split(" | ")[1:3] for line in lines] == [["any", "1"], ["plain", "4"], ["SPARQ", "4"]]
     (_, _, one, _, two) = rest([series], measured).splitlines()
     # (1 * 2 * 3)^(1/3) times a constant that does not depend on T
@@ -220,10 +241,10 @@ def test_tables_say_what_was_planted():
 
 def test_claims_tell_slower_from_faster():
     series, measured = planted(power=-0.8)
-    assert "| **no**, slower | " in claims([series], measured, "make rates")
+    assert "| in T **no**, slower; in n **no**, slower | " in claims([series], GROUNDS, measured, "make rates")
     series, measured = planted(power=-1.2)
-    (row,) = [line for line in claims([series], measured, "make rates").splitlines() if "SPARQ |" in line]
-    assert row.startswith("| SPARQ-SGD: O(1/(n T)) | g, SPARQ | **no**, faster | ")
+    (row,) = [line for line in claims([series], GROUNDS, measured, "make rates").splitlines() if "SPARQ |" in line]
+    assert row.startswith("| SPARQ-SGD: O(1/(n T)) | g, SPARQ | in T **no**, faster; in n **no**, faster | ")
     assert "T = 10 .. 1000: slope -1.20 at n = 4; exponent of n -1.20, gain 5.28 from n = 4 | `make rates` |" in row
 
 
@@ -234,12 +255,17 @@ def test_a_rate_that_holds_in_part_is_said_to():
         replace(p, error=p.error * p.nodes * p.steps ** (0.1 * (p.seed - 1)) * (1 + 0.1 * p.seed) ** (p.nodes == 1))
         for p in measured.points
     ]
-    text = claims([series], Measured(points), "make rates")
-    assert text.count("| in 1 of 2 exponents, else **slower** | ") == 2
+    text = claims([series], GROUNDS, Measured(points), "make rates")
+    assert text.count("| in T yes; in n **no**, slower | ") == 2
+    both, more = planted(nodes=(1, 4, 8))
+    uneven = Measured(
+        [replace(p, error=p.error * p.steps ** (0.1 * (p.seed - 1) + 0.5 * (p.nodes == 8))) for p in more.points]
+    )
+    assert "| in T 1 of 2, else **slower**; in n **no**, slower | " in claims([both], GROUNDS, uneven, "make rates")
     alone, one = planted(nodes=(1,))
     scattered = Measured([replace(p, error=p.error * p.steps ** (0.1 * (p.seed - 1))) for p in one.points])
-    (row,) = claims([alone], scattered, "make rates").splitlines()[2:]
-    assert row.startswith("| SPARQ-SGD: O(1/(n T)) | g, any | yes | T = 10 .. 1000: slope -1.00 at n = 1 | ")
+    (row,) = claims([alone], GROUNDS, scattered, "make rates").splitlines()[2:]
+    assert row.startswith("| SPARQ-SGD: O(1/(n T)) | g, any | in T yes | T = 10 .. 1000: slope -1.00 at n = 1 | ")
 
 
 def test_the_figure_shows_medians_spread_and_the_theorem():
