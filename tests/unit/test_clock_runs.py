@@ -23,7 +23,6 @@ WAN = "clock.network=wan"
 UNEVEN = (WAN, "clock.speed_spread=0.4", "clock.stragglers={ share = 0.2, factor = 5.0 }")
 OVERLAPPED = ("algorithm.overlap=true",)
 LOCAL_NEWTON = ("algorithm={ name = 'local-newton', finish = 'none', local_steps = 2 }", "stop.steps=6")
-NEWTON_CG = ("algorithm={ name = 'newton-cg' }", "stop.steps=4")
 DPSGD = ("algorithm={ name = 'd-psgd', batch = 8, step_size = 0.3, output = 'local' }",)
 
 
@@ -51,9 +50,7 @@ def log(read):
     return (read.path.parent / "log.txt").read_text()
 
 
-@pytest.mark.parametrize(
-    "settings", [(), OVERLAPPED, LOCAL_NEWTON, NEWTON_CG], ids=["sparq", "overlap", "local-newton", "newton-cg"]
-)
+@pytest.mark.parametrize("settings", [(), OVERLAPPED, LOCAL_NEWTON], ids=["sparq", "overlap", "local-newton"])
 def test_the_clock_changes_nothing_but_seconds_and_repeats(job, settings) -> None:
     plain = simulate(job, "plain", *settings)
     clocked = simulate(job, "clocked", *settings, *UNEVEN)
