@@ -44,7 +44,7 @@ def forecasts(
     works = [work_of(_median_run(found, merit.ranks)) for merit in (basis if fits else basis[-1:])]
     work = with_fixed(works)
     least = next(merit.ranks for merit in figures if merit.step is not None)
-    degree, words = _degree(study)
+    degree, words = neighbours(study)
     said = [_forecast(study.plan, work, network, least, degree, grows=_grows(study)) for network in networks]
     told = f"the model takes a step's work from a run on {most.ranks} ranks"
     if most.marks:
@@ -116,7 +116,7 @@ def _grows(study: Study) -> bool:
     return study.plan.mode == "weak" or mini
 
 
-def _degree(study: Study) -> tuple[Callable[[int], float] | None, str]:
+def neighbours(study: Study) -> tuple[Callable[[int], float] | None, str]:
     """Return the mean number of neighbours by the number of nodes, and a word where it cannot be told beyond."""
     job = study.job
     if job.algorithm.name not in EXCHANGES:
@@ -130,10 +130,11 @@ def _degree(study: Study) -> tuple[Callable[[int], float] | None, str]:
 
     @functools.cache
     def degree(nodes: int) -> float:
-        try:
-            graph = graph_of(job, nodes)
-        except JobError:  # such as a torus of a prime number of nodes
-            return degree(max(1, nodes - 1))
-        return 2.0 * len(graph.edges) / nodes
+        for fewer in range(nodes, 1, -1):  # such as a torus of a prime number of nodes: that of the largest that fits
+            try:
+                return 2.0 * len(graph_of(job, fewer).edges) / fewer
+            except JobError:
+                continue
+        return 0.0
 
     return degree, ""

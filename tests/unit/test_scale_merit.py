@@ -10,7 +10,7 @@ from support.stored_runs import store
 from mpi_opt.errors import DataError, JobError
 from mpi_opt.launch import thread_warning
 from mpi_opt.report.reading import read_course
-from mpi_opt.report.samples import is_crowded, sample_of
+from mpi_opt.report.samples import is_crowded, is_resumed, sample_of
 from mpi_opt.scaling.merit import NOISY, ONCE, OVERSUBSCRIBED, Sample, gustafson, karp_flatt, merits
 from mpi_opt.scaling.points import Plan, Point, rank_counts, weak_rows
 
@@ -106,9 +106,7 @@ def test_points_without_runs_stay_in_the_list_and_are_never_clean():
 
 
 def test_a_spread_of_a_tenth_is_no_noise_yet():
-    quiet, loud = (
-        merits(plan((1,), repeats=2), [sample(1, 0, 1.0), sample(1, 1, most)])[0] for most in (1.105, 1.106)
-    )
+    quiet, loud = (merits(plan((1,), repeats=2), [sample(1, 0, 1.0), sample(1, 1, most)])[0] for most in (1.105, 1.106))
     assert (quiet.marks, loud.marks) == ((), (NOISY,))  # 0.105 / 1.0525 = 0.0998; 0.106 / 1.053 = 0.1007
 
 
@@ -182,9 +180,18 @@ def test_a_run_without_steps_says_nothing(course):
 )
 def test_crowded_hosts_are_known_by_the_runs_own_warning(tmp_path, ranks, threads, cores, crowded):
     told = thread_warning(ranks, threads, cores)
-    (tmp_path / "log.txt").write_text("small: sparq-sgd\n" + ("" if told is None else f"host n1: {told}\n") + "step 1\n")
+    (tmp_path / "log.txt").write_text(
+        "small: sparq-sgd\n" + ("" if told is None else f"host n1: {told}\n") + "step 1\n"
+    )
     assert is_crowded(tmp_path) is crowded
     assert not is_crowded(tmp_path / "nowhere")
+
+
+def test_runs_that_were_gone_on_with_are_known_by_their_logs(tmp_path):
+    (tmp_path / "log.txt").write_text("small: sparq-sgd\nresumed from the checkpoint at step 40\nstep 60\n")
+    assert is_resumed(tmp_path)
+    assert not is_crowded(tmp_path)
+    assert not is_resumed(tmp_path / "nowhere")
 
 
 def test_amdahl_is_met_by_the_whole_chain():

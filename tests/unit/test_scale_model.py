@@ -8,10 +8,11 @@ from support.stored_runs import JOB, store
 
 from mpi_opt.errors import JobError
 from mpi_opt.forecast.work import work_of
+from mpi_opt.job import load_job, to_toml
 from mpi_opt.scaletest.answer import answer
-from mpi_opt.scaletest.forecasting import choose_basis
+from mpi_opt.scaletest.forecasting import choose_basis, neighbours
 from mpi_opt.scaletest.networks import networks_of, with_own
-from mpi_opt.scaletest.study import make_study
+from mpi_opt.scaletest.study import Study, make_study
 from mpi_opt.scaling.cost import PROFILES
 from mpi_opt.scaling.merit import NOISY, ONCE, OVERSUBSCRIBED, Merit
 from mpi_opt.scaling.stepmodel import predict_step
@@ -94,6 +95,24 @@ def test_the_network_that_was_measured_stands_before_and_ends_with_what_was_meas
     assert [point.ranks for point in here.points] == [2, 4, 8]
     assert far.points[-1].ranks == 1024
     assert here.measured
+
+
+def test_neighbours_on_more_nodes_are_those_of_the_jobs_graph(study):
+    job = study.job
+
+    def degree_of(*settings):
+        other = Study(study.folder, load_job(to_toml(job), list(settings)), study.plan)
+        return neighbours(other)
+
+    ring, words = degree_of()
+    assert ([ring(n) for n in (1, 2, 3, 1024)], words) == ([0.0, 1.0, 2.0, 2.0], "")
+    complete, _ = degree_of("graph.name=complete")
+    assert complete(1024) == 1023.0
+    cube, _ = degree_of("graph.name=hypercube")
+    assert [cube(n) for n in (1024, 1000, 3)] == [10.0, 9.0, 1.0]  # the largest that fits
+    kept, words = degree_of("graph.name=", "graph.edges=[[0, 1], [1, 2]]")
+    assert (kept, words) == (None, "the model keeps the number of neighbours, as the graph is not known for more nodes")
+    assert degree_of("algorithm={name='giant'}") == (None, "")
 
 
 def test_without_a_point_on_cores_of_its_own_there_is_no_model(study):
