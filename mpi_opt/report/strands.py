@@ -90,8 +90,8 @@ def measured(measure: Measure, place: str) -> Callable[[Course], Vector]:
     return lambda course: measure.values(course, place)
 
 
-def unshown(strand: Strand, measure: Measure, place: str) -> str:
-    """Return in words what of a strand cannot stand on a logarithmic axis; empty where all can."""
+def unshown(strand: Strand, measure: Measure, place: str, *, logarithmic: bool) -> str:
+    """Return in words what of a strand has no place on its axis; empty where all has."""
     values = np.concatenate(
         [measure.values(c, place)[rows] for c, rows in zip(strand.courses, strand.rows, strict=True)]
     )
@@ -99,7 +99,7 @@ def unshown(strand: Strand, measure: Measure, place: str) -> str:
     low = int(np.count_nonzero(np.isfinite(values) & (values <= 0)))
     off = int(np.count_nonzero(np.isinf(values)))
     unknown = int(np.count_nonzero(np.isnan(values)))
-    if low:
+    if low and logarithmic:
         below = "at or below the reference" if measure.name == "gap" else "at or below 0"
         told.append(f"{low} of {values.size} {below}")
     if off:

@@ -121,6 +121,13 @@ def test_a_run_that_diverged(tmp_path):
     spread(run, gap(run), "s").figure.draw_without_rendering()
 
 
+def test_gaps_that_are_all_below_the_reference_are_shown_as_they_are(runs):
+    picture = curves(lines_of(runs), gap(*runs, optimum=1.0), "average", name="gap", title="Gap")
+    assert picture.figure.axes[0].get_yscale() == "linear"
+    assert "not shown" not in picture.caption
+    np.testing.assert_allclose(points(picture.figure.axes[0])[:, 1], np.array(OBJECTIVES) - 1.0)
+
+
 def test_one_evaluation_is_a_mark(tmp_path):
     run = read(tmp_path / "x", [0.9], errors=[0.5], status="running")
     picture = curves(lines_of([run]), gap(run), "average", name="gap", title="Gap")
@@ -363,6 +370,15 @@ def test_every_edge_is_drawn(runs, name, n, params):
     assert f"{n} nodes, {len(graph.edges)} edges" in picture.caption
     assert "spectral gap 0.5; consensus rate 0.3." in picture.caption
     np.testing.assert_allclose(axes.collections[1].get_array(), run.fired.mean(axis=1))
+
+
+def test_very_many_edges_are_dots(runs):
+    run = replace(runs[0], nodes=300, fired=np.eye(300, 16, dtype=np.uint8))
+    picture = network(run, make_graph("complete", 300, {}, 0), "", "g")
+    edges = picture.figure.axes[0].collections[0]
+    assert edges.get_rasterized()
+    assert len(edges.get_paths()) == 44850 // 3
+    assert "One of 3 edges is drawn." in picture.caption
 
 
 def test_without_a_graph_there_are_words(runs):

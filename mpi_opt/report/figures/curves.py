@@ -159,13 +159,9 @@ def caption(strands: Sequence[Strand], measure: Measure, place: str, *, logarith
     parts = [f"At {IN_WORDS[place]}, at each evaluation; a mark stands on every one or every few of them."]
     if any(len(strand.courses) > 1 for strand in strands):
         parts.append("Of several seeds: medians of both axes at each evaluation, and a shade from least to most.")
-    hidden = [text for text in (unshown(strand, measure, place) for strand in strands) if text]
+    hidden = [text for strand in strands if (text := unshown(strand, measure, place, logarithmic=logarithmic))]
     if hidden:
-        parts.append(
-            f"Evaluations that are not shown: {'; '.join(hidden)}."
-            if logarithmic
-            else f"Not all is shown or known: {'; '.join(hidden)}."
-        )
+        parts.append(f"Evaluations that are not shown: {'; '.join(hidden)}.")
     puts_out = [
         strand.label
         for strand in strands

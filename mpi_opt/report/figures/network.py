@@ -15,7 +15,13 @@ from mpi_opt.topology.graphs import Edge, Graph
 
 _NUMBERED = 64
 """Up to that many nodes have their numbers."""
+_FAINT = 400
+_MANY = 3000
+"""Edges beyond which they are drawn as a picture of dots."""
+_MOST = 20_000
+"""Edges that are drawn at most: a complete graph of 1,000 nodes has half a million."""
 _STUB = 0.55
+"""How far an edge round the torus is drawn, of the way to the next node."""
 _LAID_OUT = 150
 """Up to that many nodes an edge list is laid out by its distances; beyond, nodes stand on a circle."""
 
@@ -68,7 +74,8 @@ def network(course: Course, graph: Graph | None, why: str, name: str) -> Picture
     gone = [lost.node for lost in course.lost]
     stay = [node for node in range(graph.n) if node not in gone]
     spoke = _spoke(course)
-    area = min(330.0, max(12.0, 9000.0 / graph.n))
+    crowd = 9000.0 / graph.n if graph.name.startswith(("torus", "edges")) else (620.0 / graph.n) ** 2  # on a circle
+    area, rim = min(330.0, max(2.0, crowd)), 0.8 if graph.n <= _LAID_OUT else 0.0
     dots = axes.scatter(
         at[stay, 0],
         at[stay, 1],
@@ -79,12 +86,12 @@ def network(course: Course, graph: Graph | None, why: str, name: str) -> Picture
         vmin=0 if spoke is not None else None,
         vmax=1 if spoke is not None else None,
         edgecolors=INK,
-        linewidths=0.8,
+        linewidths=rim,
         zorder=3,
     )
     if gone:
         axes.scatter(
-            at[gone, 0], at[gone, 1], s=area, marker="X", color="#b4b4b4", edgecolors=INK, linewidths=0.8, zorder=3
+            at[gone, 0], at[gone, 1], s=area, marker="X", color="#b4b4b4", edgecolors=INK, linewidths=rim, zorder=3
         )
     if spoke is not None:
         bar = figure.colorbar(dots, ax=axes, fraction=0.04, pad=0.02)
@@ -110,7 +117,7 @@ def network(course: Course, graph: Graph | None, why: str, name: str) -> Picture
         title=title,
         figure=figure,
         alt=_told(course, graph),
-        caption=_told(course, graph) + _round(graph) + _gone(gone),
+        caption=_told(course, graph) + _few(graph) + _round(graph) + _gone(gone),
     )
 
 
@@ -122,10 +129,17 @@ def _edges(axes: Any, graph: Graph, at: npt.NDArray[np.float64]) -> None:
     far: list[Edge] = []
     for i, j in graph.edges:
         (far if grid and np.abs(at[i] - at[j]).max() > 1.5 else near).append((i, j))
-    faint = 1.0 if len(near) < 400 else 0.35
-    axes.add_collection(
-        LineCollection([at[list(pair)] for pair in near], colors=INK, linewidths=0.9, alpha=faint, zorder=1)
+    near = near[:: _one_of(graph)]
+    many = len(near) > _MANY
+    lines = LineCollection(
+        [at[list(pair)] for pair in near],
+        colors="#808080" if many else INK,
+        linewidths=float(np.clip(90.0 / max(len(near), 1), 0.35, 0.9)),
+        alpha=1.0 if len(near) < _FAINT else max(0.05, _FAINT / len(near)),
+        rasterized=many,
+        zorder=1,
     )
+    axes.add_collection(lines)
     for i, j in far:  # round the torus: it leaves at one side and comes back at the other
         away = np.sign(at[i] - at[j]) * _STUB
         axes.plot(*zip(at[i], at[i] + away, strict=True), color=INK, linewidth=0.9, linestyle=(0, (2, 1.5)), zorder=1)
@@ -154,6 +168,14 @@ def _told(course: Course, graph: Graph) -> str:
     if math.isfinite(rate):
         parts.append(f"consensus rate {rate:.4g}")
     return "; ".join(parts) + "."
+
+
+def _one_of(graph: Graph) -> int:
+    return max(1, math.ceil(len(graph.edges) / _MOST))
+
+
+def _few(graph: Graph) -> str:
+    return f" One of {_one_of(graph)} edges is drawn." if _one_of(graph) > 1 else ""
 
 
 def _round(graph: Graph) -> str:
