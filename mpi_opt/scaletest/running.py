@@ -47,9 +47,9 @@ class Ended:
 
     def told(self) -> str:
         """Return what went wrong, in words."""
+        if self.timed_out:  # what a launcher says on being ended is of no help
+            return f"ended at its time limit, after {self.seconds:.0f} s"
         how = f"exit code {self.code}" if self.code >= 0 else f"ended by signal {-self.code}"
-        if self.timed_out:
-            how = f"ended at its time limit, after {self.seconds:.0f} s"
         return f"{how}: {self.reason}" if self.reason else how
 
 

@@ -133,8 +133,8 @@ def test_a_point_that_hangs_is_ended_with_all_its_processes_at_the_time_limit(fa
     began = time.monotonic()
     run(study, fake(hangs=4), limit=3.0, tell=told.append)
     assert time.monotonic() - began < 40
-    assert told[1] == "[2/2] 4 ranks, repeat 1: failed, ended at its time limit, after 3 s: launched"
-    assert answer(study).failures == ("4 ranks, repeat 1: ended at its time limit, after 3 s: launched",)
+    assert told[1] == "[2/2] 4 ranks, repeat 1: failed, ended at its time limit, after 3 s"
+    assert answer(study).failures == ("4 ranks, repeat 1: ended at its time limit, after 3 s",)
 
 
 def test_no_process_is_left_behind_whatever_group_it_moved_to(tmp_path):
