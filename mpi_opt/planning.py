@@ -16,6 +16,7 @@ from mpi_opt.forecast.traffic import Traffic
 from mpi_opt.job import Job
 from mpi_opt.network.collectives import Solo
 from mpi_opt.scaling.profiles import parse_profile
+from mpi_opt.simulating import without_clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,7 @@ def plan_job(job: Job, *, nodes: int, network: str | None = None) -> Forecast:
         Whatever a run would refuse at its start.
     """
     named = None if network is None else parse_profile(network)
-    built = build(job, Solo(), nodes, range(nodes))
+    built = build(without_clock(job), Solo(), nodes, range(nodes))  # what is timed is timed here
     held, needed, sends = holdings.holdings(built), memory.memory(built), traffic.traffic(built)
     # what a synthetic set is called and how a table was read are no warnings
     told = [warning for warning in built.loaded.warnings if not _only_told(warning)]
