@@ -82,7 +82,7 @@ def _row(merit: Merit, repeats: int) -> list[str]:
         _number(merit.efficiency, "{:.0%}"),
         _number(merit.serial, "{:.3f}"),
         *(f"{share:.1%}" for share in merit.shares),
-        size(merit.sent),
+        size(merit.sent) if merit.sent >= 1000 else f"{merit.sent:.3g} B",  # a mean: often a few, and no whole number
         ", ".join(merit.marks) or "-",
     ]
 

@@ -50,8 +50,9 @@ def forecasts(
     if most.marks:
         told += f", itself marked: {', '.join(most.marks)}"
     if len(works) > 1:
-        told += f", and fits what of the compute does not divide over {', '.join(str(merit.ranks) for merit in basis)}"
-        told += f" ranks: {work.fixed / work.compute if work.compute else 0.0:.0%} of it there"
+        over = ", ".join(str(merit.ranks) for merit in basis)
+        share = work.fixed / work.compute if work.compute else 0.0
+        told += f", and fits over {over} ranks what of the compute does not divide: {share:.0%} on {most.ranks}"
     notes = [f"{told}; how many steps a target takes is not in it"]
     return tuple(said), notes + ([words] if words else [])
 
