@@ -15,7 +15,7 @@ from mpi_opt.report.html import table, tag
 from mpi_opt.report.page_style import CSS, SCRIPT
 from mpi_opt.report.phases import CLOCK, TURNS, phase_rows, phases
 
-_TABLES = ("What was sent", "What time it took", "What was reached", "When it was reached elsewhere")
+_TABLES = ("What was sent", "What time it took", "What was reached", "When each model reached it")
 _SMALL = 420.0
 """Points: figures up to that wide shrink on narrow screens, wider ones can be moved sideways."""
 

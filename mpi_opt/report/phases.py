@@ -14,6 +14,9 @@ PHASES = ("compute", "compress", "communicate", "wait", "evaluate", "write")
 OTHER = "other"
 """What is left of the time that passed: the run's own bookkeeping."""
 
+_ROUNDING = 1e-9
+"""Of the time that passed: what is left of it by rounding alone is nothing."""
+
 TURNS, CLOCK, WALL = "turns", "clock", "wall"
 
 
@@ -53,7 +56,8 @@ def phases(course: Course) -> Phases:
     spent = [_steps(course.own[f"{name}_seconds"]) for name in names]
     if kind != TURNS:
         passed = _steps(course.own["wall_seconds" if kind == WALL else "seconds"])
-        spent.append(np.maximum(passed - np.sum(spent, axis=0), 0.0))
+        rest = passed - np.sum(spent, axis=0)
+        spent.append(np.where(rest > _ROUNDING * passed, rest, 0.0))
         names = (*names, OTHER)
     return Phases(kind=kind, names=names, seconds=np.array(spent))
 

@@ -309,6 +309,9 @@ def test_time_of_virtual_nodes_is_their_own(runs):
     picture = timeline(run, "t")
     assert picture.figure.axes[0].get_xlabel() == "Seconds of the node's own work"
     assert "took turns in one process" in picture.caption
+    passed = sum(run.own[f"{name}_seconds"] for name in found.names) * (1 + 1e-15)
+    exact = replace(run, attributes={**run.attributes, "clock": "wan"}, own={**run.own, "seconds": passed})
+    assert phases(exact).seconds[-1].sum() == 0.0  # rounding is no phase
     clocked = replace(run, attributes={**run.attributes, "clock": "wan"})
     np.testing.assert_allclose(phases(clocked).seconds.sum(axis=(0, 2)), clocked.own["seconds"][:, -1])
     assert timeline(clocked, "t").figure.axes[0].get_xlabel() == "Simulated seconds since the start"
