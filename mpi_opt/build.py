@@ -23,6 +23,7 @@ from mpi_opt.draws import Batches
 from mpi_opt.errors import JobError
 from mpi_opt.job import METHODS, Job, spec
 from mpi_opt.methods import make_algorithm, with_consensus_rate, with_finish
+from mpi_opt.modules import JobModule, job_module
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.objectives import make_objectives
 from mpi_opt.problems.base import Problem, SecondOrder
@@ -33,6 +34,7 @@ from mpi_opt.shards import load_shards
 from mpi_opt.topology.graphs import Graph
 from mpi_opt.topology.mixing import Mixing, make_mixing
 from mpi_opt.topology.registry import make_graph
+from mpi_opt.types import Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,8 @@ class Built:
         The training problems that the algorithm sees.
     validation : mapping, or None
         How l2 was chosen, where the job asks for that: JSON values.
+    module : JobModule, or None
+        What is trained, where it is a module of PyTorch.
     phases : sequence of Phases
         Where the timed proxies count.
     notes : tuple of str
@@ -81,6 +85,12 @@ class Built:
     l2: float
     notes: tuple[str, ...]
     validation: Mapping[str, Any] | None = None
+    module: JobModule | None = None
+
+    @property
+    def start(self) -> Vector:
+        """Where all nodes begin, shape ``(d,)``: at the module's own parameters, of linear models at zero."""
+        return np.zeros(self.problems[0].dim) if self.module is None else self.module.flat.start
 
     @property
     def steps_per_epoch(self) -> float:
@@ -149,7 +159,10 @@ def build(
     classes = None if wanted is None else class_weights(wanted, loaded.train, info, collectives)
     if l2 is None:
         l2 = 1.0 / max(info.rows, 1) if job.problem.l2 in ("1/N", None) else float(job.problem.l2)
-    problems, means, tests = make_objectives(job, loaded, classes, l2, nodes)
+    module = job_module(job, loaded, collectives)
+    if module is not None:
+        notes.append(module.told(job.problem.module or ""))
+    problems, means, tests = make_objectives(job, loaded, classes, l2, nodes, module)
     dim = problems[0].dim
     phases = {node: Phases() for node in local}
     compressor = codec = None
@@ -196,12 +209,14 @@ def build(
         phases=list(phases.values()),
         l2=l2,
         notes=tuple(notes),
+        module=module,
     )
 
 
 def with_l2(built: Built, l2: float) -> Built:
     """Return the same with another l2; features are shared."""
-    problems, means, tests = make_objectives(built.job, built.loaded, built.class_weights, l2, built.nodes[0].count)
+    n, module = built.nodes[0].count, built.module
+    problems, means, tests = make_objectives(built.job, built.loaded, built.class_weights, l2, n, module)
     seen = _clocked(built.job, means, built.phases)
     return replace(built, problems=problems, timed=seen, tests=tests, l2=l2)
 

@@ -27,6 +27,9 @@ class Purpose(enum.IntEnum):
     VALIDATION = 9
     SPEED = 10
     STRAGGLER = 11
+    MODULE = 12
+    INITIAL = 13
+    CALIBRATION = 14
 
 
 class Key(NamedTuple):
@@ -41,6 +44,11 @@ class Key(NamedTuple):
         """Return the stream's generator, at its beginning."""
         sequence = np.random.SeedSequence(self.seed, spawn_key=(int(self.purpose), self.node, self.step))
         return np.random.Generator(np.random.PCG64(sequence))
+
+    def number(self) -> int:
+        """Return one number of 64 bits for the key, to seed a generator of another library."""
+        sequence = np.random.SeedSequence(self.seed, spawn_key=(int(self.purpose), self.node, self.step))
+        return int(sequence.generate_state(1, np.uint64)[0])
 
 
 @dataclass(slots=True)

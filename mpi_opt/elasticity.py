@@ -76,7 +76,7 @@ def rebuild(built: Built, survivors: Sequence[int], collectives: Collectives, *,
         dim = built.problems[0].dim
         job, found = with_consensus_rate(asked, mixing, built.compressor, dim, collectives)
         notes.extend(found)
-    problems, means, tests = make_objectives(job, loaded, built.class_weights, built.l2, n)
+    problems, means, tests = make_objectives(job, loaded, built.class_weights, built.l2, n, built.module)
     old = built.nodes[0]
     return (
         replace(

@@ -110,6 +110,9 @@ def _complete(raw: jobtext.Plain, base: Path) -> None:
     if isinstance(validation, dict):
         write_out_grid(validation)
     elif isinstance(problem, dict):
+        if "module" in problem:
+            for key, usual in (("l2", 0.0), ("dtype", "float32"), ("device", "cpu")):
+                problem.setdefault(key, usual)
         problem.setdefault("l2", "1/N")
     if isinstance(graph, dict) and "edges" not in graph:
         graph.setdefault("name", "ring")
@@ -128,6 +131,12 @@ def _complete(raw: jobtext.Plain, base: Path) -> None:
         if isinstance(network, dict) and network.get("elastic") is True and "overlap" not in method.keys:
             takers = ", ".join(name for name, other in METHODS.items() if "overlap" in other.keys)
             raise JobError(f"network.elastic = true: has no meaning for {algorithm['name']}; taken by {takers}")
+        if "step_size" not in method.keys and isinstance(problem, dict) and "module" in problem:
+            others = ", ".join(name for name, other in METHODS.items() if "step_size" in other.keys)
+            raise JobError(
+                f"algorithm.name = {jobtext.show(algorithm['name'])}: works on linear models, not on problem.module; "
+                f"allowed: {others}"
+            )
         if "step_size" in method.keys and "step_size" not in algorithm:
             raise JobError(f"algorithm.step_size: missing; allowed for {algorithm['name']}: {_STEP_SIZE}")
         for key, value in method.defaults.items():

@@ -4,7 +4,6 @@
 struct it would be in, whether it comes from a file or from code that goes through ``msgspec.convert``.
 """
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -17,46 +16,12 @@ from mpi_opt.algorithmkeys import Algorithm
 from mpi_opt.datakeys import Data, Prepare
 from mpi_opt.errors import JobError
 from mpi_opt.keytypes import Count, NotNegative, Positive, Table, says
+from mpi_opt.problemkeys import Problem
 from mpi_opt.scaling.profiles import allowed as networks
 from mpi_opt.scaling.profiles import parse_profile
 from mpi_opt.validationkeys import Validation
 
-# --- [problem], [graph] ----------------------------------------------------------------------------------------------
-
-
-class Problem(Table, frozen=True, kw_only=True):
-    """``[problem]``: what is minimised."""
-
-    loss: Annotated[
-        Literal["logistic", "squared", "squared-hinge", "huber", "softmax"],
-        says("logistic, squared, squared-hinge, huber, softmax"),
-    ]
-    # None: what [validation] chooses; without that table, "1/N"
-    l2: Annotated[Literal["1/N"] | Annotated[float, Meta(ge=0)], says('"1/N" or a number >= 0')] | None = None
-    class_weight: (
-        Annotated[Literal["balanced"] | dict[str, Positive], says('"balanced" or a table { "label" = number > 0 }')]
-        | None
-    ) = None
-
-    def __post_init__(self) -> None:
-        if self.class_weight is None:
-            return
-        if self.loss in ("squared", "huber"):
-            raise ValueError(f'problem.class_weight: has no meaning for the loss "{self.loss}", which has no classes')
-        labels = [] if self.class_weight == "balanced" else [_number(label) for label in self.class_weight]
-        if len(set(labels)) < len(labels):
-            raise ValueError(f"problem.class_weight = {jobtext.show(self.class_weight)}: a label is there twice")
-
-
-def _number(label: str) -> float:
-    """Return a label that is a key of a table as the number that it is."""
-    try:
-        number = float(label)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise ValueError(f"problem.class_weight.{label}: no label; allowed: numbers, as the data file has them")
-    return number
+# --- [graph] --------------------------------------------------------------------------------------------------------
 
 
 _GRAPH_KEYS: Mapping[str | None, frozenset[str]] = MappingProxyType(
@@ -208,6 +173,8 @@ class Job(Table, frozen=True, kw_only=True):
     clock: Clock | None = None
 
     def __post_init__(self) -> None:
+        if self.problem.module is not None:
+            self._check_module()
         if self.validation is None:
             return
         if self.problem.l2 is not None:
@@ -218,6 +185,17 @@ class Job(Table, frozen=True, kw_only=True):
             )
         if self.stop.objective is not None:
             raise ValueError("stop.objective: not together with [validation]: every l2 has another least objective")
+
+    def _check_module(self) -> None:
+        """Refuse what has no meaning where a module is trained."""
+        if self.data.intercept:
+            raise ValueError("data.intercept: has no meaning beside problem.module, which has its own")
+        if self.validation is not None:
+            raise ValueError("[validation]: chooses l2 of linear models; allowed beside problem.module: problem.l2")
+        if self.clock is not None and self.clock.compute == "counted":
+            raise ValueError(
+                'clock.compute = "counted": operations of a module are not known; allowed: "measured" or seconds a step'
+            )
 
     @property
     def folder(self) -> Path:

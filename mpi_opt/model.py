@@ -3,6 +3,7 @@
 Layout (docs/predictions.md has it as a table): a seal over all bytes (`metrics.seal`), then HDF5 with the dataset
 ``weights`` (float64, shape ``(d,)``), root attributes (`modelfields`) with ``sha256`` over all of them, and, where
 columns are prepared, datasets ``shift`` and ``factor`` (float64, shape ``(features,)``), which the hash covers too.
+A module of PyTorch has the group ``state`` in place of ``weights``: its state dict by name (`modelstate`).
 With one column d is the number of features, plus one for the intercept, which comes last. Softmax with C classes, and
 one-vs-rest models of more than two labels: a C-ordered matrix of shape (features [+ 1], C), the intercepts' row last.
 """
@@ -25,6 +26,7 @@ from mpi_opt.metrics.seal import check_seal, sealed
 from mpi_opt.modelfields import (
     ARRAYS,
     FORMAT,
+    LINEAR_VERSION,
     VERSION,
     columns_of,
     digest_of,
@@ -36,6 +38,7 @@ from mpi_opt.modelfields import (
     texts_of,
     with_defaults,
 )
+from mpi_opt.modelstate import GROUP, State, flat, read_state, write_state
 from mpi_opt.types import Vector
 from mpi_opt.words import number_text, word_text
 
@@ -78,6 +81,11 @@ class Model:
         numbers.
     sha256 : str
         Hash of all of the above, as hexadecimal digits.
+    module : mapping of str to value, or None
+        Of a module of PyTorch: ``name`` and ``options`` of its factory, ``shape`` of a row, ``dtype``, and the
+        ``parameters`` that make up the weights, in order. Its weights fit no `matrix`.
+    state : mapping of str to ndarray, or None
+        The module's state dict.
     """
 
     weights: Vector
@@ -95,6 +103,8 @@ class Model:
     names: tuple[str, ...] | None
     words: tuple[str, ...] | None
     sha256: str
+    module: Mapping[str, Any] | None = None
+    state: State | None = None
 
     @property
     def classes(self) -> int:
@@ -120,7 +130,7 @@ class Model:
 
     @property
     def matrix(self) -> Vector:
-        """The weights as ``(features [+ 1], columns)``. A read-only view."""
+        """The weights of a linear model as ``(features [+ 1], columns)``. A read-only view."""
         return self.weights.reshape(self.features + self.intercept, self.columns)
 
 
@@ -141,8 +151,12 @@ def save_model(
     validation: Mapping[str, Any] | None = None,
     names: Sequence[str] | None = None,
     words: Sequence[str] | None = None,
+    module: Mapping[str, Any] | None = None,
+    state: State | None = None,
 ) -> str:
     """Write a model file and return its SHA-256; the arguments are the attributes of ``Model``.
+
+    Of a module the state is written, the weights are only looked at.
 
     The file is on disk before it takes the place of an older one at once, so there is never half a model.
 
@@ -163,7 +177,7 @@ def save_model(
     preparation = Preparation() if preparation is None else preparation
     fields: dict[str, Any] = {
         "format": FORMAT,
-        "format_version": VERSION,
+        "format_version": LINEAR_VERSION if module is None else VERSION,
         "loss": loss,
         "labels": pairs(labels),
         "features": int(features),
@@ -179,15 +193,17 @@ def save_model(
         "feature_names": listed(names),
         "label_words": listed(words),
     }
-    arrays = {"weights": weights}
+    if module is not None:
+        fields["module"] = json.dumps(dict(module), sort_keys=True)
+    arrays = {"weights": weights} if state is None else {}
     for name in ("shift", "factor"):
         values = getattr(preparation, name)
         if values is not None:
             arrays[name] = np.ascontiguousarray(values, dtype=np.float64)
-    problem = misfit(arrays, fields)
+    problem = misfit(arrays, with_defaults(fields), state)
     if problem:
         raise ValueError(problem)
-    digest = digest_of(arrays, fields)
+    digest = digest_of(arrays, fields, state)
 
     def fill(file: Any) -> None:
         for name, values in arrays.items():
@@ -197,6 +213,8 @@ def save_model(
         for name, value in fields.items():
             file.attrs[name] = value
         file.attrs["sha256"] = digest
+        if state is not None:
+            write_state(file, state)
 
     replace_file(path, sealed(image(fill)))
     return digest
@@ -224,7 +242,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         raise DataError(f"{path}: damaged: a heap of texts in it does not end where it says")
     try:
         with _open(path) as file:
-            arrays, fields, digest = _read(file, path)
+            arrays, state, fields, digest = _read(file, path)
     except DataError:
         raise
     except Exception as error:  # HDF5 has many words for damage
@@ -233,9 +251,9 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         raise DataError(f"{path}: damaged: its first bytes, which seal the others, are gone")
     for array in arrays.values():
         array.flags.writeable = False
-    validation = json.loads(fields["validation"])
+    validation, module = json.loads(fields["validation"]), json.loads(fields["module"])
     return Model(
-        weights=arrays["weights"],
+        weights=arrays["weights"] if state is None else flat(state, fields["module"]),
         loss=fields["loss"],
         labels=mapping_of(fields["labels"]),
         features=fields["features"],
@@ -250,6 +268,8 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         names=texts_of(fields["feature_names"]),
         words=texts_of(fields["label_words"]),
         sha256=digest,
+        module=None if module is None else MappingProxyType(module),
+        state=state,
     )
 
 
@@ -263,8 +283,11 @@ def _open(path: Path) -> Any:
         raise DataError(f"{path}: cannot be opened as HDF5: {error}") from error
 
 
-def _read(file: Any, path: Path) -> tuple[dict[str, Vector], dict[str, Any], str]:
-    """Return arrays, fields of the latest version, and hash, all looked at; whatever HDF5 raises is damage."""
+def _read(file: Any, path: Path) -> tuple[dict[str, Vector], State | None, dict[str, Any], str]:
+    """Return arrays, a module's state, fields of the latest version, and hash, all looked at.
+
+    Whatever HDF5 raises is damage.
+    """
     found = dict(file.attrs.items())
     if found.get("format") != FORMAT:
         raise DataError(f"{path}: format {found.get('format')!r}, expected {FORMAT!r}")
@@ -273,17 +296,23 @@ def _read(file: Any, path: Path) -> tuple[dict[str, Vector], dict[str, Any], str
         raise DataError(f"{path}: model version {version}, this mpi_opt reads versions 1 to {VERSION}")
     digest = found.pop("sha256", None)
     fields = known_fields(found)
-    names = set(file)
-    if not {"weights"} <= names <= set(ARRAYS):
-        raise ValueError(f"it holds {', '.join(sorted(names)) or 'nothing'}, a model {', '.join(ARRAYS)}")
-    arrays = {name: _array(file[name], path) for name in names}
-    if digest_of(arrays, fields) != digest:
+    names, state = set(file), None
+    if fields.get("module", "null") == "null":
+        needed, allowed = "weights", set(ARRAYS)
+    else:
+        needed, allowed = GROUP, set(ARRAYS) - {"weights"} | {GROUP}
+    if not {needed} <= names <= allowed:
+        raise ValueError(f"it holds {', '.join(sorted(names)) or 'nothing'}, a model {', '.join(sorted(allowed))}")
+    if needed == GROUP:
+        state = read_state(file[GROUP], path.stat().st_size)
+    arrays = {name: _array(file[name], path) for name in names - {GROUP}}
+    if digest_of(arrays, fields, state) != digest:
         raise ValueError(f"changed by hand: its contents do not have the hash it names, {digest}")
     fields = with_defaults(fields)
-    problem = misfit(arrays, fields)
+    problem = misfit(arrays, fields, state)
     if problem:
         raise ValueError(problem)
-    return arrays, fields, str(digest)
+    return arrays, state, fields, str(digest)
 
 
 def _array(data: Any, path: Path) -> Vector:

@@ -10,11 +10,15 @@ from typing import Any, get_args
 import numpy as np
 
 from mpi_opt.datasets.preparation import ColumnRule, RowRule
+from mpi_opt.modelstate import State, hash_state, misfit_module
 from mpi_opt.problems.registry import LOSSES
 from mpi_opt.types import Vector
 
 FORMAT = "mpi_opt model"
-VERSION = 3
+VERSION = 4
+
+LINEAR_VERSION = 3
+"""What linear models are written as: earlier releases read them."""
 
 MOST_TEXT = 1 << 24
 """Bytes that the names of all features, or the words of all labels, may have together."""
@@ -34,6 +38,7 @@ _FIRST: Mapping[str, type] = {
 _ADDED: Mapping[int, Mapping[str, str]] = {
     2: {"columns": "none", "rows": "none", "class_weights": "null", "validation": "null"},
     3: {"feature_names": "null", "label_words": "null"},
+    4: {"module": "null"},
 }
 """What later versions added, and what a file of an earlier one means by saying nothing."""
 
@@ -44,7 +49,7 @@ ARRAYS: Mapping[str, str] = MappingProxyType(
         "factor": "What each column is multiplied by after that",
     }
 )
-"""Datasets and their descriptions; only ``weights`` must be there."""
+"""Datasets and their descriptions; only ``weights`` must be there, of a module `modelstate.GROUP` in its place."""
 
 
 def pairs(mapping: Mapping[float, float] | None) -> str:
@@ -106,7 +111,7 @@ def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: value for added in _ADDED.values() for name, value in added.items()}, **fields}
 
 
-def misfit(arrays: Mapping[str, Vector], fields: Mapping[str, Any]) -> str:
+def misfit(arrays: Mapping[str, Vector], fields: Mapping[str, Any], state: State | None = None) -> str:
     """Say what is wrong with a model's numbers; an empty text if nothing is.
 
     Parameters
@@ -115,6 +120,8 @@ def misfit(arrays: Mapping[str, Vector], fields: Mapping[str, Any]) -> str:
         Some of `ARRAYS`.
     fields : mapping of str to value
         Those of the latest version.
+    state : mapping of str to ndarray, optional
+        Of a module.
     """
     features = fields["features"]
     if features < 0:
@@ -129,15 +136,9 @@ def misfit(arrays: Mapping[str, Vector], fields: Mapping[str, Any]) -> str:
     problem = _wrong_labels(fields["loss"], fields["labels"], labels)
     if problem:
         return problem
-    columns = columns_of(fields["loss"], labels)
-    wanted = (features + fields["intercept"]) * columns
-    if arrays["weights"].shape != (wanted,):
-        return (
-            f"weights of shape {arrays['weights'].shape}, but {features} features, intercept = {fields['intercept']} "
-            f"and {columns} column(s) need ({wanted},)"
-        )
-    if not np.isfinite(arrays["weights"]).all():
-        return "weights that are not finite"
+    problem = _wrong_weights(arrays, fields, labels) if state is None else _wrong_module(fields, state)
+    if problem:
+        return problem
     if fields["index_base"] not in (0, 1):
         return f"index_base = {fields['index_base']}: allowed are 0 and 1"
     if not (math.isfinite(fields["l2"]) and fields["l2"] >= 0):
@@ -149,6 +150,27 @@ def misfit(arrays: Mapping[str, Vector], fields: Mapping[str, Any]) -> str:
         if not isinstance(json.loads(fields[name]), kinds):
             return f"{name} is no mapping"
     return _wrong_names(fields["feature_names"], features) or _wrong_words(fields["label_words"], labels)
+
+
+def _wrong_weights(
+    arrays: Mapping[str, Vector], fields: Mapping[str, Any], labels: Mapping[float, float] | None
+) -> str:
+    """Say what is wrong with a linear model's weights."""
+    columns, features = columns_of(fields["loss"], labels), fields["features"]
+    wanted = (features + fields["intercept"]) * columns
+    if arrays["weights"].shape != (wanted,):
+        return (
+            f"weights of shape {arrays['weights'].shape}, but {features} features, intercept = {fields['intercept']} "
+            f"and {columns} column(s) need ({wanted},)"
+        )
+    return "" if np.isfinite(arrays["weights"]).all() else "weights that are not finite"
+
+
+def _wrong_module(fields: Mapping[str, Any], state: State) -> str:
+    """Say what is wrong with a module."""
+    if fields["loss"] not in ("softmax", "squared") or fields["intercept"]:
+        return f"a module with loss = {fields['loss']!r}, intercept = {fields['intercept']}"
+    return misfit_module(fields["module"], state, fields["features"])
 
 
 def _wrong_names(text: str, features: int) -> str:
@@ -206,11 +228,13 @@ def _wrong_labels(loss: str, text: str, labels: Mapping[float, float] | None) ->
     return f"labels {dict(labels)} do not fit loss = {loss!r}: needed are {'-1 and +1' if signs else '0, 1, ...'}"
 
 
-def digest_of(arrays: Mapping[str, Vector], fields: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of attributes (JSON, sorted) and arrays (by name, each as little-endian float64)."""
+def digest_of(arrays: Mapping[str, Vector], fields: Mapping[str, Any], state: State | None = None) -> str:
+    """Return the SHA-256 of attributes (JSON, sorted), arrays (by name, little-endian float64), a module's state."""
     digest = hashlib.sha256(json.dumps(dict(fields), sort_keys=True).encode())
     for name in sorted(arrays):
         if fields["format_version"] > 1:
             digest.update(f"{name} {arrays[name].size}\n".encode())
         digest.update(np.ascontiguousarray(arrays[name], dtype="<f8").data)
+    if state is not None:
+        hash_state(digest, state)
     return digest.hexdigest()

@@ -1,13 +1,15 @@
 """From shards to the functions that nodes minimise and evaluate."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from mpi_opt.algorithms.registry import NEWTON
 from mpi_opt.datasets.load import Loaded
 from mpi_opt.datasets.shard import Shard
 from mpi_opt.datasets.weights import row_weights
+from mpi_opt.errors import JobError
 from mpi_opt.job import Job
+from mpi_opt.modules import JobModule
 from mpi_opt.problems.base import SecondOrder
 from mpi_opt.problems.registry import make_problem
 from mpi_opt.types import Vector
@@ -32,7 +34,12 @@ class Objectives(NamedTuple):
 
 
 def make_objectives(
-    job: Job, loaded: Loaded, classes: Mapping[float, float] | None, l2: float, nodes: int
+    job: Job,
+    loaded: Loaded,
+    classes: Mapping[float, float] | None,
+    l2: float,
+    nodes: int,
+    module: JobModule | None = None,
 ) -> Objectives:
     """Make the problems of all local shards; features are shared, not copied.
 
@@ -46,15 +53,21 @@ def make_objectives(
     l2 : float
     nodes : int
         n.
+    module : JobModule, optional
+        The one that the job names.
 
     Raises
     ------
+    JobError
+        The module does not fit rows or loss.
     DataError
         Labels that do not fit the loss.
     """
     info = loaded.info
 
     def problem_of(shard: Shard, scale: float, weights: Vector | None) -> SecondOrder:
+        if module is not None:
+            return _of_module(job, module, shard, l2, scale, weights)
         return make_problem(
             job.problem.loss,
             shard.features,
@@ -75,3 +88,27 @@ def make_objectives(
         return Objectives(whole, whole, tests)
     seen = [problem_of(shard, 1.0 / max(shard.rows.size, 1), omega) for shard, omega in weighted]
     return Objectives(whole, seen, tests)
+
+
+def _of_module(
+    job: Job, module: JobModule, shard: Shard, l2: float, scale: float, weights: Vector | None
+) -> SecondOrder:
+    """Return the problem of a module; methods that need curvature were refused when the job was read."""
+    from mpi_opt.problems.torch.problem import TorchProblem
+
+    problem = TorchProblem(
+        module.flat,
+        job.problem.loss,
+        shard.features,
+        shard.labels,
+        shape=module.shape,
+        l2=l2,
+        scale=scale,
+        row_weights=weights,
+    )
+    if problem.columns != module.outputs:
+        raise JobError(
+            f"problem.module = {job.problem.module!r}: {problem.columns} numbers a row; needed: {module.outputs}, "
+            "one a class of the training set"
+        )
+    return cast("SecondOrder", problem)

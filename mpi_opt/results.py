@@ -125,9 +125,10 @@ def _write_model(built: Built, outcome: Outcome, folder: Path, library: str) -> 
     if outcome.diverged:
         return
     job, info = built.job, built.loaded.info
+    weights = outcome.models[0] if outcome.average is None else outcome.average
     save_model(
         folder / "model.h5",
-        outcome.models[0] if outcome.average is None else outcome.average,
+        weights,
         loss=job.problem.loss,
         labels=info.labels,
         features=info.features,
@@ -149,4 +150,6 @@ def _write_model(built: Built, outcome: Outcome, folder: Path, library: str) -> 
         },
         names=info.names if room_for(info.names) else None,
         words=None if info.labels is None else info.words,
+        module=None if built.module is None else built.module.described(job.problem),
+        state=None if built.module is None else built.module.flat.state(weights),
     )

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from mpi_opt.algorithms.registry import NEWTON
 from mpi_opt.beginning import Begin, find_begin
@@ -253,7 +252,7 @@ def _plan(
         algorithm=built.algorithm,
         nodes=built.nodes,
         problems=built.timed,
-        x0=np.zeros(built.problems[0].dim) if begin.x0 is None else begin.x0,
+        x0=built.start if begin.x0 is None else begin.x0,
         begin=begin.step if begin.kept is None else 0,
         resumed=None if begin.kept is None else begin.kept.pieces,
         rules=rules,

@@ -13,6 +13,7 @@
 | v, beta           | ``momentum``     | (d,)  | Nesterov momentum of SQuARM-SGD, arXiv 2005.07041            |
 
 Deviations: one running sum ``mix`` instead of a copy xhat_j for each neighbour (the same sequence, since W is fixed);
+xhat starts at x0 where the problem has a start of its own (a module's initial parameters), which nobody need be told;
 a bound on silence; the overlapped form, in which a round's messages are applied one synchronisation later, own and
 neighbours' alike, so that the network mean is kept.
 
@@ -107,17 +108,18 @@ class SparqSGD:
         check_range("weighted_offset", offset or 0.0, "at least 0, or None", (offset or 0.0) >= 0)
 
     def init(self, problem: Problem, x0: Vector) -> State:
-        """Return the state before step 0: x = x0, xhat = 0."""
-        d = problem.dim
+        """Return the state before step 0: x = x0, and xhat = 0, or x0 for a `problems.base.Started`."""
+        d, started = problem.dim, hasattr(problem, "start")
+        x_hat = x0.copy() if started else np.zeros(d)
         return State(
             t=0,
             x=x0.copy(),
-            x_hat=np.zeros(d),
-            mix=np.zeros(d),
+            x_hat=x_hat,
+            mix=x_hat.copy(),
             momentum=np.zeros(d) if self.beta else None,
             trigger=TriggerMemory(),
             weighted=None if self.weighted_offset is None else WeightedMean(self.weighted_offset, np.zeros(d)),
-            replicas=Replicas({}) if self.check else None,
+            replicas=Replicas({}, x0.copy() if started else None) if self.check else None,
         )
 
     def step(self, state: State, problem: Problem, node: Node) -> Steps:

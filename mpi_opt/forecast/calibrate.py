@@ -97,7 +97,8 @@ def _thinned(built: Built) -> Built:
         weights = None if shard.weights is None else shard.weights[kept]
         shards.append(Shard(shard.features[kept], shard.labels[kept], shard.rows[kept], weights))
     loaded = replace(built.loaded, train=tuple(shards))
-    problems, means, _ = make_objectives(built.job, loaded, built.class_weights, built.l2, built.nodes[0].count)
+    n, module = built.nodes[0].count, built.module
+    problems, means, _ = make_objectives(built.job, loaded, built.class_weights, built.l2, n, module)
     seen = [timed(problem, phases) for problem, phases in zip(means, built.phases, strict=True)]
     return replace(built, loaded=loaded, problems=problems, timed=seen)
 
@@ -179,7 +180,7 @@ def _plan(built: Built, echo: Echo) -> Plan:
         algorithm=built.algorithm,
         nodes=built.nodes[:1],
         problems=built.timed[:1],
-        x0=np.zeros(built.problems[0].dim),
+        x0=built.start,
         rules=StopRules(),
         evaluate_every=10**9,
         control_every=100,

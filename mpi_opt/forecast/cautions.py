@@ -80,7 +80,7 @@ def _classes(built: Built, held: Holdings) -> list[str]:
     said = []
     if job.problem.class_weight is None:
         said.append(f'{told}: problem.class_weight = "balanced" gives all classes the same weight')
-    if not job.data.intercept:
+    if not job.data.intercept and job.problem.module is None:
         said.append(f"{told}, and there is no intercept to take that up: data.intercept = true adds one")
     return said
 

@@ -7,8 +7,9 @@ With ``scale = n / N`` this is SPARQ-SGD's node function, ``F = (1/n) sum_i f_i`
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
+from mpi_opt.draws import Key
 from mpi_opt.types import Indices, Vector
 
 
@@ -42,10 +43,6 @@ class Problem(Protocol):
         """Return the gradient with the row sum replaced by ``(N_i / len(rows)) * (sum over rows)``; None: all rows."""
         ...
 
-    def hvp_at(self, x: Vector) -> Callable[[Vector], Vector]:
-        """Return the map v -> (Hessian of f at x) v; the curvature at x is computed once."""
-        ...
-
     def figures(self, x: Vector) -> Figures:
         """Return loss sum, errors and rows of the shard at x, for evaluation."""
         ...
@@ -55,7 +52,34 @@ class Problem(Protocol):
         ...
 
 
-class SecondOrder(Problem, Protocol):
+@runtime_checkable
+class Drawing(Problem, Protocol):
+    """A problem whose gradients draw random numbers of their own, such as dropout."""
+
+    def draw_from(self, key: Key) -> None:
+        """Let the next gradients draw from ``key``: they are the same for the same key."""
+        ...
+
+
+@runtime_checkable
+class Started(Problem, Protocol):
+    """A problem that says where runs start, the same on all nodes; others start at zero."""
+
+    @property
+    def start(self) -> Vector:
+        """The point, shape ``(dim,)``; not to be written to."""
+        ...
+
+
+class Curved(Problem, Protocol):
+    """A problem with products by its Hessian."""
+
+    def hvp_at(self, x: Vector) -> Callable[[Vector], Vector]:
+        """Return the map v -> (Hessian of f at x) v; the curvature at x is computed once."""
+        ...
+
+
+class SecondOrder(Curved, Protocol):
     """A problem that local Newton methods can work on; checked by build before a run starts."""
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mpi_opt.problems.base import Figures, Problem
+from mpi_opt.problems.base import Curved, Figures
 from mpi_opt.problems.modelled import quiet
 from mpi_opt.types import Indices, Vector
 
@@ -18,7 +18,7 @@ class SaturatingPenalty:
 
     Parameters
     ----------
-    inner : Problem
+    inner : Curved
         What is penalised, mostly without a penalty of its own.
     weight : float
         At least 0.
@@ -29,7 +29,7 @@ class SaturatingPenalty:
         ``weight`` is negative or not finite.
     """
 
-    def __init__(self, inner: Problem, weight: float) -> None:
+    def __init__(self, inner: Curved, weight: float) -> None:
         if not (np.isfinite(weight) and weight >= 0):
             raise ValueError(f"weight is {weight}; a finite number >= 0 is needed")
         self._inner, self._weight = inner, float(weight)

@@ -21,7 +21,8 @@ def replica_check(network: Network) -> Callable[[int, Sequence[Any]], None]:
             for j, x_hat in theirs.items():
                 replica = state.replicas.estimates.get(j)
                 if replica is None:
-                    replica = np.zeros_like(x_hat)
+                    start = state.replicas.start
+                    replica = np.zeros_like(x_hat) if start is None else start
                 if not np.array_equal(replica, x_hat):
                     at = int(np.flatnonzero(replica != x_hat)[0])
                     raise RankFailedError(

@@ -142,7 +142,7 @@ def follow(built: Built, profiles: Sequence[NetworkProfile], limits: Limits) -> 
             algorithm=built.algorithm,
             nodes=built.nodes,
             problems=built.timed,
-            x0=np.zeros(built.problems[0].dim),
+            x0=built.start,
             rules=StopRules(rounds=limits.rounds, objective=limits.objective),
             evaluator=watcher,
             evaluate_every=limits.every,

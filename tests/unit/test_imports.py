@@ -19,9 +19,11 @@ LOOKED_FOR = {("mpi_opt/datasets/source.py", "data/raw")}
 """The one relative folder that is part of what the user is told: where a job's data sets are looked for."""
 OPENERS = ("open", "Path", "PurePath", "glob", "iglob", "listdir", "exists", "File")
 HEAVY = ("networkx", "sklearn", "matplotlib", "torch", "pandas")
-FACADES = {"mpi_opt.sklearn", "mpi_opt.problems.torch"} | {
-    f"mpi_opt.estimators.{name}" for name in ("arguments", "keeping", "kinds", "linear")
-}
+FACADES = (
+    {"mpi_opt.sklearn"}
+    | {f"mpi_opt.estimators.{name}" for name in ("arguments", "keeping", "kinds", "linear")}
+    | {f"mpi_opt.problems.torch.{name}" for name in ("flat", "losses", "nets", "norms", "problem", "rows", "setting")}
+)
 """Modules whose whole purpose is another library."""
 
 

@@ -99,8 +99,8 @@ def test_other_files_are_refused(tmp_path):
         load_model(path)
     with h5py.File(path, "w") as file:
         file.attrs["format"] = "mpi_opt model"
-        file.attrs["format_version"] = 4
-    with pytest.raises(DataError, match="model version 4"):
+        file.attrs["format_version"] = 5
+    with pytest.raises(DataError, match="model version 5"):
         load_model(path)
 
 

@@ -1,6 +1,7 @@
 """The local step that every SGD method here shares: plain, or with Nesterov momentum."""
 
 from mpi_opt.algorithms.base import Node
+from mpi_opt.draws import Key, Purpose
 from mpi_opt.problems.base import Problem
 from mpi_opt.types import Vector
 
@@ -33,4 +34,7 @@ def descend(x: Vector, g: Vector, eta: float, momentum: Vector | None, beta: flo
 
 def local_gradient(x: Vector, t: int, problem: Problem, node: Node) -> Vector:
     """Return the sampled gradient of the node's function at step ``t``, in the node's first work array."""
+    draw_from = getattr(problem, "draw_from", None)  # see `problems.base.Drawing`
+    if draw_from is not None:
+        draw_from(Key(node.seed, node.index, Purpose.MODULE, t))
     return problem.sampled_gradient(x, node.batches.at(t), out=node.scratch[0])

@@ -15,14 +15,17 @@ class Replicas:
     Attributes
     ----------
     estimates : dict of int to ndarray, each shape (d,)
-        By sender; a neighbour that never spoke is absent, its estimate is 0.
+        By sender; a neighbour that never spoke is absent, its estimate is ``start``.
+    start : ndarray, shape (d,), or None
+        What all nodes' estimates start at; ``None`` is zero.
     """
 
     estimates: dict[int, Vector]
+    start: Vector | None = None
 
     def absorb(self, inbox: Inbox) -> None:
         """Apply one round's messages, exactly as their senders did to their own estimate."""
         for j, q in inbox:
             if j not in self.estimates:
-                self.estimates[j] = np.zeros(q.dim)
+                self.estimates[j] = np.zeros(q.dim) if self.start is None else self.start.copy()
             q.add_to(self.estimates[j])

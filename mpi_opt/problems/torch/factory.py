@@ -1,0 +1,164 @@
+"""From the word of a job to a module: one of the package's, or what a function of the user's returns.
+
+Nothing here needs PyTorch before a module is made.
+"""
+
+import importlib
+import importlib.util
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mpi_opt.errors import JobError
+from mpi_opt.words import nearest
+
+if TYPE_CHECKING:
+    import torch
+
+BUILTIN = ("mlp", "cnn", "resnet20")
+"""Modules of the package; see `problems.torch.nets`."""
+
+MISSING = "problem.module needs PyTorch, which is not installed: pip install 'mpi_opt[torch]'"
+
+
+def check_word(word: str) -> None:
+    """Check how a module is named, without looking for it.
+
+    Raises
+    ------
+    JobError
+        It is neither one of the package's nor of the form ``package.module:factory`` or ``file.py:factory``.
+    """
+    place, _, name = word.rpartition(":")
+    if word not in BUILTIN and not (place and name.isidentifier()):
+        raise JobError(
+            f"problem.module = {word!r}: unknown{nearest(word, BUILTIN)}; allowed: {', '.join(BUILTIN)}, "
+            '"package.module:factory" or "file.py:factory"'
+        )
+
+
+def row_shape(word: str, features: int) -> tuple[int, ...]:
+    """Return what a row of so many features is to a module, where the job does not say.
+
+    Images of one or three square channels for the package's convolutional modules; else the flat row.
+
+    Raises
+    ------
+    JobError
+        An image is needed and the number of features is none of one.
+    """
+    if word not in ("cnn", "resnet20"):
+        return (features,)
+    for channels in (1, 3):
+        side = math.isqrt(features // channels)
+        if channels * side * side == features:
+            return (channels, side, side)
+    raise JobError(
+        f"problem.shape: missing; {features} features make no square image of 1 or 3 channels; "
+        "allowed: [channels, height, width]"
+    )
+
+
+def make_module(
+    word: str,
+    options: Mapping[str, Any],
+    *,
+    shape: tuple[int, ...],
+    outputs: int,
+    folder: Path,
+    seed: int,
+) -> "torch.nn.Module":
+    """Return the module, its parameters drawn from ``seed``; PyTorch's own generator is left as it was.
+
+    Parameters
+    ----------
+    word : str
+        See `check_word`.
+    options : mapping
+        Keyword arguments of the factory.
+    shape : tuple of int
+        Of a row; handed over where the factory has a parameter of this name.
+    outputs : int
+        Numbers a row that the loss needs; likewise.
+    folder : Path
+        Where relative files start from.
+    seed : int
+        0 to 2^64 - 1.
+
+    Raises
+    ------
+    JobError
+        PyTorch is missing, there is no such factory, its parameters are others, it raises, or returns no module.
+    """
+    check_word(word)
+    try:
+        import torch
+    except ImportError:
+        raise JobError(MISSING) from None
+    factory = _find(word, folder)
+    given = {"shape": shape, "outputs": outputs, **options}
+    named = _named(factory)
+    for name in ("shape", "outputs"):
+        if name not in named and name not in options:
+            del given[name]
+    try:
+        inspect.signature(factory).bind(**given)
+    except TypeError as error:
+        taken = ", ".join(name for name in named if name not in ("shape", "outputs"))
+        raise JobError(f"problem.module_options: {word} takes {taken or 'nothing'}: {error}") from None
+    except ValueError:  # a factory in C, which has no signature: the call will tell
+        pass
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            module = factory(**given)
+    except JobError:
+        raise
+    except Exception as error:
+        raise JobError(f"problem.module = {word!r}: it raised {type(error).__name__}: {error}") from error
+    if not isinstance(module, torch.nn.Module):
+        raise JobError(f"problem.module = {word!r}: it returned {type(module).__name__}; allowed: a torch.nn.Module")
+    return module
+
+
+def _named(factory: Callable[..., Any]) -> list[str]:
+    """Return the parameters that a factory takes by name."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except ValueError:
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+
+
+def _find(word: str, folder: Path) -> Callable[..., Any]:
+    """Return the factory of this name."""
+    if word in BUILTIN:
+        nets = importlib.import_module("mpi_opt.problems.torch.nets")
+        found: Callable[..., Any] = getattr(nets, word)
+        return found
+    place, _, name = word.rpartition(":")
+    file = place.endswith(".py")
+    try:
+        module = _from_file(folder / place) if file else importlib.import_module(place)
+    except Exception as error:
+        where = folder / place if file else place
+        raise JobError(f"problem.module = {word!r}: {where}: {type(error).__name__}: {error}") from error
+    factory: object = getattr(module, name, None)
+    if not callable(factory):
+        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise JobError(
+            f"problem.module = {word!r}: there is no function {name} in {place}{nearest(name, known)}; "
+            f"found: {', '.join(known) or 'none'}"
+        )
+    return factory
+
+
+def _from_file(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(f"_mpi_opt_user_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise FileNotFoundError("no such file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

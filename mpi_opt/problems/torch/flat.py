@@ -1,0 +1,199 @@
+"""A module's parameters as one flat float64 vector, and its gradient likewise, without a loop over tensors in a step.
+
+The parameters are views into one buffer of the compute type, and so are their gradients into another: setting a point,
+and taking a gradient out, is one conversion each, however many tensors there are.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from mpi_opt.errors import JobError
+from mpi_opt.problems.modelled import quiet
+from mpi_opt.problems.torch.norms import Norms
+from mpi_opt.types import Vector
+
+DTYPES: Mapping[str, torch.dtype] = {"float32": torch.float32, "float64": torch.float64}
+"""Types that a module computes in, by the words of a job."""
+
+_KEPT = 256
+"""Models whose buffers are remembered: evaluation in lockstep comes back to each of them, node by node."""
+
+
+class Block(NamedTuple):
+    """One parameter tensor within the flat vector: entries ``start`` to ``start + size``, in C order of ``shape``."""
+
+    name: str
+    start: int
+    size: int
+    shape: tuple[int, ...]
+
+
+class FlatModule:
+    """A module whose trainable parameters are one flat vector of length ``dim``.
+
+    Parameters that take no gradient stay as they are; tied ones count once. The module belongs to this object from
+    here on: its parameters become views into one buffer. One object serves any number of `TorchProblem`.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Its present parameters are the point where runs start.
+    dtype : {"float32", "float64"}, optional
+        What it computes in.
+    device : str, optional
+        "cpu", or "cuda" (perhaps with a number), to which points go through pinned memory of the host.
+
+    Attributes
+    ----------
+    module : torch.nn.Module
+    blocks : tuple of Block
+        In the order of ``named_parameters``.
+    dim : int
+    start : ndarray, shape (dim,)
+        float64, read-only: the parameters as they were handed over.
+
+    Raises
+    ------
+    JobError
+        There is nothing to train, the type is unknown, or there is no such device.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        *,
+        dtype: str = "float32",
+        device: str = "cpu",
+    ) -> None:
+        if dtype not in DTYPES:
+            raise JobError(f"problem.dtype = {dtype!r}: allowed: {', '.join(DTYPES)}")
+        self.dtype, self.device = DTYPES[dtype], _device(device)
+        self.module = module.to(device=self.device, dtype=self.dtype)
+        trained = [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
+        blocks, at = [], 0
+        for name, parameter in trained:
+            blocks.append(Block(name, at, parameter.numel(), tuple(parameter.shape)))
+            at += parameter.numel()
+        if not at:
+            raise JobError(f"problem.module: {type(module).__name__} has no parameter that takes a gradient")
+        self.blocks, self.dim = tuple(blocks), at
+        self._values = torch.empty(at, dtype=self.dtype, device=self.device)
+        self._slopes = torch.zeros(at, dtype=self.dtype, device=self.device)
+        for (_, parameter), block in zip(trained, blocks, strict=True):
+            part = slice(block.start, block.start + block.size)
+            view = self._values[part].view(block.shape)
+            view.copy_(parameter.data)
+            parameter.data = view
+            parameter.grad = self._slopes[part].view(block.shape)
+        # On the host these are the buffers themselves, seen by NumPy.
+        there = self.device.type != "cpu"
+        self._staged = _pinned(self._values) if there else self._values
+        self._back = _pinned(self._slopes) if there else self._slopes
+        self._host: Any = self._staged.numpy()
+        self._host_slopes: Any = self._back.numpy()
+        if there:
+            self._staged.copy_(self._values)
+        self.start: Vector = self._host.astype(np.float64)
+        self.start.flags.writeable = False
+        self._norms = Norms(self.module)
+        self._calibration: torch.Tensor | None = None
+        self._fixed = self._norms.others()
+        self._remembered: OrderedDict[bytes, list[torch.Tensor]] = OrderedDict()
+
+    @property
+    def normalised(self) -> bool:
+        """Whether there are layers of batch normalisation, whose statistics `calibrate` gives rows for."""
+        return bool(self._norms)
+
+    @quiet
+    def calibrate(self, rows: Any) -> None:
+        """Take the rows from which statistics are computed, at each model that is evaluated or saved.
+
+        Parameters
+        ----------
+        rows : ndarray, shape (rows, ...)
+            As the module takes them; copied. Without this call statistics stay at what they are.
+        """
+        self._calibration = torch.from_numpy(np.array(rows)).to(self.device, self.dtype)
+        self._remembered.clear()
+
+    @quiet
+    def load(self, x: Vector) -> None:
+        """Set the parameters to ``x``, shape ``(dim,)``, rounded to the compute type."""
+        if x.shape != (self.dim,):
+            raise ValueError(f"the point has shape {x.shape}; ({self.dim},) is needed")
+        np.copyto(self._host, x, casting="same_kind")
+        if self._staged is not self._values:
+            self._values.copy_(self._staged, non_blocking=True)
+
+    @quiet
+    def gradient(self, factor: float, out: Vector) -> None:
+        """Write ``factor`` times the gradient of the last ``backward`` to ``out``, float64, shape ``(dim,)``."""
+        if self._back is not self._slopes:
+            self._back.copy_(self._slopes)
+        np.multiply(self._host_slopes, factor, out=out, dtype=np.float64)
+
+    def zero(self) -> None:
+        """Set the gradient back to zero."""
+        self._slopes.zero_()
+
+    @contextmanager
+    def training(self, seed: int) -> Iterator[None]:
+        """Train meanwhile: batch statistics, random numbers from ``seed``, gradients from zero.
+
+        Other buffers that the module changes as it trains are set back before, so that nothing is remembered.
+        """
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(seed)
+            if not self.module.training:
+                self.module.train()
+            for buffer, value in self._fixed:
+                buffer.copy_(value)
+            self.zero()
+            yield
+
+    def evaluating(self) -> None:
+        """Make ready to evaluate the loaded point: no dropout, the statistics of the calibration rows."""
+        self.module.eval()
+        if not self._norms or self._calibration is None:
+            return
+        key = blake2b(self._host, digest_size=16).digest()
+        found = self._remembered.get(key)
+        if found is None:
+            self._norms.recompute(self.module, self._calibration)
+            self._remembered[key] = self._norms.kept()
+            if len(self._remembered) > _KEPT:
+                self._remembered.popitem(last=False)
+        else:
+            self._norms.restore(found)
+
+    def state(self, x: Vector) -> dict[str, Any]:
+        """Return the state dict at ``x``, buffers included, as arrays of their own types (copies)."""
+        self.load(x)
+        for buffer, value in self._fixed:
+            buffer.copy_(value)
+        self.evaluating()
+        return {name: value.detach().cpu().numpy().copy() for name, value in self.module.state_dict().items()}
+
+
+def _device(word: str) -> torch.device:
+    try:
+        device = torch.device(word)
+    except RuntimeError:
+        raise JobError(f'problem.device = {word!r}: allowed: "cpu", "cuda", "cuda:NUMBER"') from None
+    if device.type not in ("cpu", "cuda"):
+        raise JobError(f'problem.device = {word!r}: allowed: "cpu", "cuda", "cuda:NUMBER"')
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise JobError(f"problem.device = {word!r}: there are {torch.cuda.device_count()} CUDA devices here")
+    return device
+
+
+def _pinned(like: torch.Tensor) -> torch.Tensor:
+    return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)

@@ -1,0 +1,60 @@
+"""Buffers of a module: the statistics of batch normalisation, and all others.
+
+Running statistics are no part of the point: nobody averages or sends them. While a module trains, batch normalisation
+uses the batch's own. Where a model is evaluated, saved or predicted with, they are computed anew at that model from a
+fixed set of rows, the same on all ranks: as is done for averaged weights (Izmailov et al. 2018, arXiv 1803.05407).
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+
+_CHUNK = 128
+
+
+class Norms:
+    """The layers of batch normalisation that keep statistics in ``module``; false where there are none."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._layers = [
+            layer for layer in module.modules() if isinstance(layer, _BatchNorm) and layer.running_mean is not None
+        ]
+        held = {id(buffer) for layer in self._layers for buffer in layer.buffers(recurse=False)}
+        self._others = [buffer for buffer in module.buffers() if id(buffer) not in held]
+
+    def __bool__(self) -> bool:
+        return bool(self._layers)
+
+    def others(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Return all other buffers, each with a copy of its value."""
+        return [(buffer, buffer.clone()) for buffer in self._others]
+
+    @torch.no_grad()
+    def recompute(self, module: torch.nn.Module, rows: torch.Tensor) -> None:
+        """Set the statistics to the mean over chunks of ``rows``; all else evaluates. ``module`` is left evaluating."""
+        module.eval()
+        momenta = [layer.momentum for layer in self._layers]
+        for layer in self._layers:
+            layer.reset_running_stats()
+            layer.momentum = None  # a plain mean over chunks
+            layer.train()
+        try:
+            for part in rows.tensor_split(-(-rows.shape[0] // _CHUNK)):  # none of them left with a single row
+                module(part)
+        finally:
+            for layer, momentum in zip(self._layers, momenta, strict=True):
+                layer.momentum = momentum
+                layer.eval()
+
+    def kept(self) -> list[torch.Tensor]:
+        """Return copies of the statistics."""
+        return [buffer.clone() for buffer in self._buffers()]
+
+    def restore(self, kept: Sequence[torch.Tensor]) -> None:
+        """Set the statistics to what `kept` returned."""
+        for buffer, value in zip(self._buffers(), kept, strict=True):
+            buffer.copy_(value)
+
+    def _buffers(self) -> list[torch.Tensor]:
+        return [buffer for layer in self._layers for buffer in layer.buffers(recurse=False)]

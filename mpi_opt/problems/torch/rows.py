@@ -1,0 +1,107 @@
+"""Rows of a shard as tensors: of arrays, or of a data set of PyTorch. Only the rows asked for are made tensors."""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch.utils.data import default_collate
+
+from mpi_opt.problems.modelled import quiet
+from mpi_opt.types import Features, Indices, Vector
+
+
+class Batch(NamedTuple):
+    """Some rows, on the module's device."""
+
+    inputs: torch.Tensor
+    """Shape ``(rows, ...)``, of the compute type."""
+    labels: torch.Tensor
+    """Shape ``(rows,)``: int64 for classes, of the compute type for numbers."""
+
+
+class Rows(Protocol):
+    """What a problem needs of its shard."""
+
+    @property
+    def count(self) -> int:
+        """N_i."""
+        ...
+
+    def take(self, rows: Indices | slice) -> Batch:
+        """Return these rows."""
+        ...
+
+
+class ArrayRows:
+    """Rows of a feature matrix, dense or CSR, which is kept as it is: no copy of the shard in another type.
+
+    Parameters
+    ----------
+    features : ndarray, shape (rows, ...), or csr_array, shape (rows, p)
+    labels : ndarray, shape (rows,)
+    shape : tuple of int
+        What a row is reshaped to.
+    classes : bool
+        Whether labels are classes.
+    dtype, device
+        Of the tensors that are made.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        labels: Vector,
+        shape: tuple[int, ...],
+        *,
+        classes: bool,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self._features, self._shape = features, shape
+        self._dtype, self._device = dtype, device
+        self._number: Any = np.float64 if dtype == torch.float64 else np.float32
+        self._labels: Any = labels.astype(np.int64 if classes else self._number)
+
+    @property
+    def count(self) -> int:
+        """See `Rows`."""
+        return int(self._labels.size)
+
+    @quiet
+    def take(self, rows: Indices | slice) -> Batch:
+        """See `Rows`; numbers too large for the compute type become infinite."""
+        found = self._features[rows]
+        found = found if isinstance(found, np.ndarray) else found.toarray()
+        # A slice is a view, and a conversion from the type itself would hand that on: PyTorch must have its own.
+        inputs = torch.from_numpy(np.array(found, dtype=self._number, order="C")).reshape(-1, *self._shape)
+        labels = torch.from_numpy(np.array(self._labels[rows]))
+        if self._device.type == "cpu":
+            return Batch(inputs, labels)
+        return Batch(
+            inputs.pin_memory().to(self._device, non_blocking=True),
+            labels.pin_memory().to(self._device, non_blocking=True),
+        )
+
+
+class DatasetRows:
+    """Rows of a map-style data set of ``(input, label)`` pairs, fetched one by one and collated.
+
+    What it draws with PyTorch's generator, as transforms do, follows from the step like all else.
+    """
+
+    def __init__(self, dataset: Any, *, classes: bool, dtype: torch.dtype, device: torch.device) -> None:
+        self._dataset = dataset
+        self._count = len(dataset)
+        self._dtype, self._device = dtype, device
+        self._label_type = torch.int64 if classes else dtype
+
+    @property
+    def count(self) -> int:
+        """See `Rows`."""
+        return self._count
+
+    def take(self, rows: Indices | slice) -> Batch:
+        """See `Rows`."""
+        numbers = range(*rows.indices(self._count)) if isinstance(rows, slice) else rows.tolist()
+        inputs, labels = default_collate([self._dataset[number] for number in numbers])
+        return Batch(inputs.to(self._device, self._dtype), labels.to(self._device, self._label_type))
