@@ -24,6 +24,7 @@ from mpi_opt.studies.sparq_tables import Run, claims, page
 from mpi_opt.training import Orders
 
 _RATE = "algorithm.consensus_rate"
+_FOLDER = "data.folder"
 
 
 class Paused(MpiOptError):
@@ -116,8 +117,8 @@ def _stored(folder: Path, job: Job, nodes: int) -> Course | None:
     if course.job is None or course.nodes != nodes or not course.rows:
         return None
     wanted, theirs = flat(job), flat(course.job)
-    if wanted.get(_RATE) == "auto":
-        wanted[_RATE] = theirs.get(_RATE)
+    for key in (_FOLDER, *([_RATE] if wanted.get(_RATE) == "auto" else [])):
+        wanted[key] = theirs.get(key)
     return course if wanted == theirs else None
 
 

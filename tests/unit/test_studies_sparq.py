@@ -79,7 +79,7 @@ def question(files, folder, slugs, **more):
 def tiny(files, tmp_path_factory):
     """Every rival's row, and SPARQ at a higher rate, with two seeds where there are several."""
     folder = tmp_path_factory.mktemp("runs")
-    asked = question(files, folder, [SPARQ.slug, *(row.slug for row in RIVALS), "sparq-rate-more"], seeds=2)
+    asked = question(files, folder, [SPARQ.slug, *(row.slug for row in RIVALS), "sparq-rate-twice"], seeds=2)
     return asked, answer(asked, quiet)
 
 
@@ -152,7 +152,7 @@ def test_tiny_runs_are_counted_as_the_methods_send(tiny):
     assert dense == nodes * 2 * steps * 4 * d
     assert last["dpsgd-same"].course.total("payload_bytes")[-1] * 5 == dense
     assert sent["sparq"] <= sent["choco-sign-top-k-same"] < sent["choco-top-k-same"] < sent["dpsgd-same"]
-    assert last["sparq-rate-more"].rate == pytest.approx(0.5)
+    assert last["sparq-rate-twice"].rate == pytest.approx(0.6)
     assert sorted(run.seed for run in found if run.row is SPARQ) == [0, 1]
     assert [run.seed for run in found if run.row.slug == "dpsgd"] == [0]
 
