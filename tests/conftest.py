@@ -11,6 +11,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,9 @@ if os.environ.get("MPI_OPT_ULFM") == "required":  # set where they are to run: o
     _NEVER_SKIPPED_IN_CI += ("ulfm",)
 # Asked for by `make test-netlab`, and possible here: what is missing then is a mistake.
 _NETLAB = os.environ.get("MPI_OPT_NETLAB_TESTS") == "required"
+# Asked for where PyTorch is installed; modules of tests that need it are skipped as a whole elsewhere.
+if os.environ.get("MPI_OPT_TORCH") == "required" and find_spec("torch") is None:
+    raise pytest.UsageError("MPI_OPT_TORCH=required, but PyTorch is not installed: pip install --group torch")
 _forbidden: list[str] = []
 
 # No deadline: machines are shared. In CI the same examples each time, so that a red run can be repeated.
