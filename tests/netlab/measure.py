@@ -159,7 +159,7 @@ def steps(ran: Mapping[str, tuple[courses.Ran, list[courses.Ran]]], profile: Net
     rows = []
     for name, (short, long) in ran.items():
         took = [courses.seconds_a_step(each, short) for each in long]
-        predicted = courses.predicted(short.course.path / "job.toml", profile)
+        predicted = courses.predicted(long[0].course.path / "job.toml", profile)
         measured = statistics.median(took)
         spread = f"{1e3 * measured:.2f} ms ({1e3 * min(took):.2f} to {1e3 * max(took):.2f})"
         rows.append([name, f"{1e3 * predicted:.2f} ms", spread, f"{predicted / measured:.2f}"])
