@@ -69,7 +69,12 @@ def in_words(verdict: Verdict, show: Callable[[float], str]) -> str:
         if verdict.ours is not None
         else (f"not reached; {show(verdict.best)} ({verdict.rival})")
     )
-    return text if verdict.share is None else f"{text}, {verdict.share:.0%}".replace("%", " %")
+    return text if verdict.share is None else f"{text}, {_percent(verdict.share)}"
+
+
+def _percent(share: float) -> str:
+    """Return three digits, so that a share just under a bound is told from one at it."""
+    return f"{100 * share:.3g} %" if share < 9.995 else f"{100 * share:.0f} %"
 
 
 def held_in_words(held: bool | None) -> str:

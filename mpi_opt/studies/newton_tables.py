@@ -20,7 +20,7 @@ FORMS = (
 """What is held against the claims."""
 
 _OPPONENTS = (
-    ("all five rivals", RIVALS),
+    ("five rivals", RIVALS),
     ("without ADMM", tuple(rival for rival in RIVALS if rival.name != "ADMM")),
     ("with exact Newton too", (*RIVALS, EXACT)),
 )
@@ -52,7 +52,9 @@ def page(found: Sequence[Kept], networks: Sequence[str]) -> str:
     for method, title in FORMS:
         rows = verdicts(whole, method)
         if rows:
-            parts += [f"### Claims, {method}: {title}", rows, tally(whole, method)]
+            parts += [f"### Claims, {method}: {title}", rows]
+    if whole:
+        parts += ["### How often the claims held", tally(whole)]
     return "\n\n".join(parts)
 
 
@@ -140,18 +142,21 @@ def verdicts(found: Sequence[Kept], method: str) -> str:
     return table(head, rows)
 
 
-def tally(found: Sequence[Kept], method: str) -> str:
-    """Return in how many rows the claims held, by split and by who counts as a rival."""
-    parts = []
-    for split in dict.fromkeys(kept.setting.split for kept in found):
-        rows = [(kept, target) for kept in found if kept.setting.split == split for target in TARGETS]
-        counts = []
-        for words, rivals in _OPPONENTS:
-            pairs = [judged(kept, method, target, rivals) for kept, target in rows]
-            held = [sum(pair[which].held is True for pair in pairs) for which in (0, 1)]
-            counts.append(f"{held[0]} and {held[1]} {words}")
-        parts.append(f"{split}, {len(rows)} rows: {', '.join(counts)}")
-    return "Rows in which the claim on rounds and the claim on time held: " + "; ".join(parts) + "."
+def tally(found: Sequence[Kept]) -> str:
+    """Return the table of how often the claims on rounds and on time held, by form, split and who is a rival."""
+    rows = []
+    for form, _ in FORMS:
+        for split in dict.fromkeys(kept.setting.split for kept in found):
+            here = [kept for kept in found if kept.setting.split == split]
+            if not all(form in kept.courses for kept in here):
+                continue
+            cells = [form, split, str(len(here) * len(TARGETS))]
+            for _, rivals in _OPPONENTS:
+                pairs = [judged(kept, form, target, rivals) for kept in here for target in TARGETS]
+                cells.append(" and ".join(str(sum(pair[which].held is True for pair in pairs)) for which in (0, 1)))
+            rows.append(cells)
+    heads = [f"rounds and time held, {words}" for words, _ in _OPPONENTS]
+    return table(["form", "split", "rows", *heads], rows)
 
 
 def claims(found: Sequence[Kept], command: str) -> str:
@@ -170,9 +175,8 @@ def claims(found: Sequence[Kept], command: str) -> str:
             figures = "; ".join(f"{target}: {in_words(verdict, show)}" for target, verdict in each.items())
             where = f"{kept.setting.name}, {kept.setting.nodes} nodes, {kept.setting.split}"
             rows.append([f"LocalNewton: {words}", where, _held_at(each), figures, f"`{command}`"])
-    run = [name for name, _ in FORMS if all(name in kept.courses for kept in found)]
-    tallies = "\n".join(f"- {name}: {tally(found, name)}" for name in run)
-    return table(["claim", "setting and split", "held here?", "figures", "command"], rows) + "\n\n" + tallies
+    head = ["claim", "setting and split", "held here?", "figures", "command"]
+    return table(head, rows) + "\n\nHow often, for all forms and by who counts as a rival:\n\n" + tally(found)
 
 
 def _held_at(verdicts: Mapping[str, Verdict]) -> str:
