@@ -5,7 +5,7 @@
 # make test-netlab  tests on an emulated network (root)   make netlab  its tables (docs/emulated-network.md), ten minutes
 # make bench    benchmarks, held against their targets make clean  removes what make made, never results in runs/
 # make compare-sparq  bytes of SPARQ-SGD and its rivals to a test error, 60 nodes (docs/compare-sparq.md); half an hour
-# make compare-newton  LocalNewton against its rivals on five sets, into docs/compare-newton.md; half an hour
+# make compare-newton  LocalNewton against its rivals on five sets, into docs/compare-newton.md; a quarter of an hour
 # make rates    the papers' rates, slopes and gains from nodes, into docs/rates.md; ten minutes
 # make sims     the two synthetic sets that it needs, into data/raw
 # make torture  a hundred kills of runs at random times, and what was lost (docs/reliability.md); a quarter of an hour
