@@ -129,7 +129,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--nodes", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=3, help="seeds of the main rows (default: 3)")
     parser.add_argument(
-        "--targets", nargs="+", type=float, default=[0.6, 0.4, 0.2, 0.12], metavar="E", help="test errors"
+        "--targets", nargs="+", type=float, default=[0.7, 0.3, 0.2, 0.12], metavar="E", help="test errors"
     )
     parser.add_argument("--rows", nargs="+", metavar="ROW", help="only these, by the name of their folders")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a key of every job")
