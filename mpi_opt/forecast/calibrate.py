@@ -53,7 +53,7 @@ def work_of_job(
     firing: float | None = None,
     split: bool = True,
 ) -> Work:
-    """Return what a step of the job costs on this process's first node, timed; nothing of a run is changed.
+    """Return what a step of the job costs on this process's first node with rows, timed; no run is changed.
 
     Collective where ``collectives`` are given: all ranks time at once, as they will run, and the slowest counts.
 
@@ -80,13 +80,18 @@ def work_of_job(
     work = _timed_work(built, seconds, firing)
     if built.algorithm.batch is not None:
         work = replace(work, fixed=work.compute)
-    elif split and built.problems[0].rows >= 8:
+    elif split and built.problems[_first(built)].rows >= 8:
         thin = _timed_work(_thinned(built), seconds / 2, firing)
         fixed = (thin.compute - _THIN * work.compute) / (1.0 - _THIN)
         work = replace(work, fixed=float(np.clip(fixed, 0.0, work.compute)))
     own = np.array([work.compute, work.compress, work.fixed, work.pack, work.unpack, work.degree])
     compute, compress, fixed, pack, unpack, degree = (float(each) for each in collectives.max(own))
     return replace(work, compute=compute, compress=compress, fixed=fixed, pack=pack, unpack=unpack, degree=degree)
+
+
+def _first(built: Built) -> int:
+    """Return which of this process's nodes is timed: the first that holds rows, which a dedicated master does not."""
+    return next((k for k, problem in enumerate(built.problems) if problem.rows), 0)
 
 
 def _thinned(built: Built) -> Built:
@@ -104,8 +109,9 @@ def _thinned(built: Built) -> Built:
 
 
 def _timed_work(built: Built, seconds: float, firing: float | None) -> Work:
-    """Return the work of this process's first node alone."""
-    node, phases = built.nodes[0], built.phases[0]
+    """Return the work of this process's first node with rows alone."""
+    first = _first(built)
+    node, phases = built.nodes[first], built.phases[first]
     echo = Echo(built.codec, built.neighbours()[node.index], node.index, node.count, phases)
     kept = astuple(phases)
     try:
@@ -131,6 +137,7 @@ def _timed_work(built: Built, seconds: float, firing: float | None) -> Work:
         syncs=1.0 / sync if built.codec is not None else 0.0,
         overlap=bool(getattr(built.algorithm, "overlap", False)),
         reductions=tuple(Reduced(nbytes, count / steps) for nbytes, count in sorted(echo.reductions.items())),
+        masters=int(built.job.algorithm.master == "dedicated"),
     )
 
 
@@ -174,12 +181,13 @@ def _cycles(built: Built, echo: Echo, seconds: float) -> tuple[dict[int, list[_C
 
 
 def _plan(built: Built, echo: Echo) -> Plan:
-    """Return the run of this process's first node among echoes."""
+    """Return the run of this process's first node with rows among echoes."""
+    first = _first(built)
     return Plan(
         network=echo,
         algorithm=built.algorithm,
-        nodes=built.nodes[:1],
-        problems=built.timed[:1],
+        nodes=built.nodes[first : first + 1],
+        problems=built.timed[first : first + 1],
         x0=built.start,
         rules=StopRules(),
         evaluate_every=10**9,

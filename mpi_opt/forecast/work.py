@@ -55,6 +55,7 @@ def work_of(course: Course) -> Work:
         compress=float(compress[node]),
         fixed=0.0 if table.batch in (None, "full") else float(compute[node]),
         pack=float(pack[node]),
+        masters=int(table.master == "dedicated"),
         posted=True,
     )
     sent = float(over("payload_bytes")[-1] + over("header_bytes")[-1])
@@ -83,7 +84,7 @@ def work_of(course: Course) -> Work:
 def with_fixed(works: Sequence[Work]) -> Work:
     """Return the work of most nodes with the compute that does not shrink with rows, from runs of strong scaling.
 
-    ``compute = fixed + rest / nodes`` is fitted by least squares of relative errors, neither part negative. One run
+    ``compute = fixed + rest / workers`` is fitted by least squares of relative errors, neither part negative. One run
     says nothing of it and is returned as it is. Messages are taken from it, so it should have more than one node.
 
     Parameters
@@ -103,8 +104,8 @@ def with_fixed(works: Sequence[Work]) -> Work:
         return most
     from scipy.optimize import nnls
 
-    nodes = np.array([work.nodes for work in works], dtype=float)
+    workers = np.array([work.workers for work in works], dtype=float)
     compute = np.array([max(work.compute, 1e-12) for work in works])
-    (fixed, rest), _ = nnls(np.stack([1.0 / compute, 1.0 / (nodes * compute)], axis=1), np.ones(nodes.size))
-    fitted = float(fixed + rest / most.nodes)
+    (fixed, rest), _ = nnls(np.stack([1.0 / compute, 1.0 / (workers * compute)], axis=1), np.ones(workers.size))
+    fitted = float(fixed + rest / most.workers)
     return replace(most, compute=fitted, fixed=min(float(fixed), fitted))

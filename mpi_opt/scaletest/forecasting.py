@@ -80,25 +80,30 @@ def _forecast(
     plan: Plan, work: Work, network: Network, least: int, degree: Callable[[int], float] | None, *, grows: bool
 ) -> Forecast:
     """Return the predictions on one network; where the points ran, only for as many ranks as were measured."""
-    most = max(plan.ranks)
     powers = [2**k for k in range(LARGEST.bit_length()) if 2**k >= least]
     ranks = sorted({least, *plan.ranks} if network.here else {least, *plan.ranks, *powers})
     costs = {
         point.nodes: point.cost
         for point in extrapolate(work, network.profile, ranks, weak=plan.mode == "weak", degree=degree)
     }
-    shown = [count for count in ranks if not network.here or count <= most]
     return Forecast(
         network=network.name,
         words=str(network.profile),
         measured=network.here,
-        points=tuple(_predicted(count, costs[count], least, costs[least], grows=grows) for count in shown),
+        points=tuple(
+            _predicted(count, costs[count], least, costs[least], _times_rows(work, count, least) if grows else 1.0)
+            for count in ranks
+        ),
     )
 
 
-def _predicted(ranks: int, cost: StepCost, least: int, base: StepCost, *, grows: bool) -> Predicted:
-    """Return a prediction with its speed-up, which is defined as for what was measured."""
-    rows = ranks / least if grows else 1.0
+def _times_rows(work: Work, ranks: int, least: int) -> float:
+    """Return how many times the rows of ``least`` ranks a step takes on more, where each takes as many."""
+    return (ranks - work.masters) / (least - work.masters)
+
+
+def _predicted(ranks: int, cost: StepCost, least: int, base: StepCost, rows: float) -> Predicted:
+    """Return a prediction with its speed-up, which is defined as for what was measured, at so many times the rows."""
     return Predicted(
         ranks=ranks,
         seconds=cost.total,

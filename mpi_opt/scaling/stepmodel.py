@@ -53,6 +53,8 @@ class Work:
     overlap : bool
         Exchanges are completed one synchronisation later, behind the compute of the steps between.
     reductions : tuple of Reduced
+    masters : int
+        Nodes that hold no rows, so that the others share them.
     posted : bool
         ``pack`` holds the calls that hand messages over, as it does where it comes from a finished run.
 
@@ -74,17 +76,23 @@ class Work:
     syncs: float = 0.0
     overlap: bool = False
     reductions: tuple[Reduced, ...] = ()
+    masters: int = 0
     posted: bool = False
+
+    @property
+    def workers(self) -> int:
+        """Nodes that hold rows."""
+        return self.nodes - self.masters
 
     def __post_init__(self) -> None:
         names = ("compute", "compress", "fixed", "pack", "unpack", "message", "degree", "firing", "syncs")
         for name in names:
             if not 0 <= getattr(self, name) < float("inf"):
                 raise JobError(f"a step's {name} is {getattr(self, name)}; a finite number >= 0 is needed")
-        if self.nodes < 1 or self.firing > 1 or self.fixed > self.compute:
+        if self.masters < 0 or self.workers < 1 or self.firing > 1 or self.fixed > self.compute:
             raise JobError(
-                f"a step on {self.nodes} nodes, firing {self.firing}, {self.fixed} s of {self.compute} s fixed; "
-                "allowed: at least 1 node, a share up to 1, fixed seconds up to all"
+                f"a step on {self.nodes} nodes, {self.masters} without rows, firing {self.firing}, {self.fixed} s of "
+                f"{self.compute} s fixed; allowed: at least 1 node with rows, a share up to 1, fixed seconds up to all"
             )
 
 
@@ -135,13 +143,13 @@ def predict_step(
     Raises
     ------
     JobError
-        Fewer than one node.
+        Fewer than one node that holds rows.
     """
     nodes = work.nodes if nodes is None else nodes
-    if nodes < 1:
-        raise JobError(f"a step on {nodes} nodes: allowed: at least 1")
+    if nodes <= work.masters:
+        raise JobError(f"a step on {nodes} nodes: allowed: at least {work.masters + 1}")
     around = 0.0 if nodes == 1 else min(work.degree if degree is None else degree, nodes - 1)
-    rows = 1.0 if weak else work.nodes / nodes
+    rows = 1.0 if weak else work.workers / (nodes - work.masters)
     compute = work.fixed + (work.compute - work.fixed) * rows
     pack = work.pack + work.unpack * around * work.firing * work.syncs
     network = work.syncs * _exchange(work, profile, around, compute + work.compress + pack)

@@ -114,6 +114,16 @@ def test_the_sizes_of_second_order_methods(name):
     assert {nbytes for nbytes in found if nbytes > 1000} <= known  # shorter ones are line searches
 
 
+def test_a_dedicated_master_is_not_timed():
+    # it holds no rows, and would take a thousandth of a worker's time
+    work, working = (
+        work_of_job(built(simple("giant", f'master = "{master}"\n')), seconds=0.02, split=False)
+        for master in ("dedicated", "working")
+    )
+    assert (work.nodes, work.masters, work.workers) == (4, 1, 3)
+    assert work.compute > 0.1 * working.compute
+
+
 def test_the_compute_that_stays():
     # whole passes over dense rows: most of it goes with the rows
     made = built(simple("allreduce-sgd", 'batch = "full"\nstep_size = 0.1\n'), nodes=1)
@@ -243,6 +253,8 @@ def test_fixed_compute_from_several_runs():
     assert with_fixed(runs[:1]) == runs[0]
     with pytest.raises(JobError):
         with_fixed([])
+    shared = [Work(nodes=n, compute=0.1 + 0.8 / (n - 1), masters=1) for n in (2, 3, 5)]
+    assert with_fixed(shared).fixed == pytest.approx(0.1)
 
 
 def test_plan_on_a_network():

@@ -1,5 +1,7 @@
 """A step's cost against numbers worked out by hand, and what must hold of any."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +38,12 @@ def test_strong_scaling_divides_what_goes_with_rows():
     assert predict_step(NEWTON, SLOW, 8).compute == pytest.approx(0.1 + 0.3 / 2)
     assert predict_step(NEWTON, SLOW, 1).compute == pytest.approx(0.1 + 0.3 * 4)
     assert predict_step(NEWTON, SLOW, 8, weak=True).compute == pytest.approx(0.4)
+    # of 4 nodes one holds no rows: 3 workers share them, of 7 each has 3/6
+    with_master = replace(NEWTON, masters=1)
+    assert predict_step(with_master, SLOW, 7).compute == pytest.approx(0.1 + 0.3 / 2)
+    assert predict_step(with_master, SLOW, 7, weak=True).compute == pytest.approx(0.4)
+    with pytest.raises(JobError, match="1 nodes: allowed: at least 2"):
+        predict_step(with_master, SLOW, 1)
 
 
 def test_one_node_sends_nothing():
@@ -153,7 +161,8 @@ def test_more_bytes_or_firing_never_less(work, more, firing):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"nodes": 0}, {"compute": -1.0}, {"firing": 1.5}, {"fixed": 2.0}, {"message": float("nan")}]
+    "wrong",
+    [{"nodes": 0}, {"masters": 1}, {"compute": -1.0}, {"firing": 1.5}, {"fixed": 2.0}, {"message": float("nan")}],
 )
 def test_no_work(wrong):
     with pytest.raises(JobError):
