@@ -209,11 +209,11 @@ def _ring(comm: Any, mpi: Any, spread: list[float]) -> tuple[int, Curve, float]:
     n, i = comm.size, comm.rank
     around = tuple(sorted({(i - 1) % n, (i + 1) % n} - {i}))
     exchange = NeighbourExchange(comm, mpi, around, SIZES[-1])
-    round_ = calls = 0
-    posting = 0.0
+    round_ = 0
+    posting: list[float] = []
 
     def once(size: int) -> None:
-        nonlocal round_, calls, posting
+        nonlocal round_
         began = time.perf_counter()
         exchange.start(round_, size)
         posted = time.perf_counter()
@@ -222,12 +222,11 @@ def _ring(comm: Any, mpi: Any, spread: list[float]) -> tuple[int, Curve, float]:
         exchange.release(round_)
         round_ += 1
         if size == SIZES[0]:
-            calls += 1
-            posting += posted - began + time.perf_counter() - came
+            posting.append(posted - began + time.perf_counter() - came)
 
     curve = _together(comm, mpi, once, spread)
     exchange.free()
-    mean = comm.allreduce(posting / calls, op=mpi.SUM) / n
+    mean = comm.allreduce(_usual(posting), op=mpi.SUM) / n
     return len(around), curve, float(mean)
 
 

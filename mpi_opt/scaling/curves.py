@@ -62,7 +62,8 @@ class Curves:
     reduction : Curve or None
         Reduce to the master and Bcast of the answer, by bytes of the vector.
     posting : float
-        Seconds of an exchange that the calls handing messages over and taking them in take, waiting left out.
+        Seconds of an exchange that the calls handing messages over and taking them in take, waiting left out; of the
+        shortest messages.
     """
 
     nodes: int

@@ -30,7 +30,7 @@ def test_info_network(n, mpirun, tmp_path):
         assert len(curve.nbytes) >= 6
         assert min(curve.seconds) > 1e-8
         assert max(curve.seconds) < 30
-    assert 0 < found.posting < found.exchange.seconds[0] * 10
+    assert 0 < found.posting < 30  # part of an exchange, but a busy machine may have held up all calls of some ranks
     profile = found.profile
     assert 0 <= profile.latency < 1
     assert 1e5 < profile.bandwidth < math.inf

@@ -129,22 +129,28 @@ def test_a_point_that_fails_is_said_and_tried_again_next_time(fake):
 
 
 def test_a_point_that_hangs_is_ended_with_all_its_processes_at_the_time_limit(fake):
-    study, told = study_of(ranks=(1, 4), repeats=1), []
+    study, told = study_of(ranks=(4,), repeats=1), []
     began = time.monotonic()
-    run(study, fake(hangs=4), limit=3.0, tell=told.append)
-    assert time.monotonic() - began < 40
-    assert told[1] == "[2/2] 4 ranks, repeat 1: failed, ended at its time limit, after 3 s"
-    assert answer(study).failures == ("4 ranks, repeat 1: ended at its time limit, after 3 s",)
+    run(study, fake(hangs=4), limit=1.0, tell=told.append)
+    assert time.monotonic() - began < 300  # of the 600 that it would sleep
+    words = r"4 ranks, repeat 1: (failed, )?ended at its time limit, after \d+ s"
+    assert re.fullmatch(r"\[1/1\] " + words, told[0])
+    (failure,) = answer(study).failures
+    assert re.fullmatch(words, failure)
 
 
 def test_no_process_is_left_behind_whatever_group_it_moved_to(tmp_path):
     child = "import os, time, sys; os.setsid(); open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
-    start = f"subprocess.Popen([sys.executable, '-c', {child!r}, sys.argv[1]])"
+    start = f"subprocess.Popen([sys.executable, '-IS', '-c', {child!r}, sys.argv[1]])"
     body = f"import subprocess, sys, time; {start}; time.sleep(600)"
     noted = tmp_path / "pid"
-    ended = run_command((sys.executable, "-c", body, str(noted)), tmp_path / "out", 4.0, dict(os.environ))
-    assert (ended.timed_out, ended.fine) == (True, False)
-    assert ended.code == -signal.SIGTERM
+    for limit in (1.0, 10.0, 60.0):  # a busy machine may not have come so far
+        words = (sys.executable, "-IS", "-c", body, str(noted))
+        ended = run_command(words, tmp_path / "out", limit, dict(os.environ))
+        assert (ended.timed_out, ended.fine) == (True, False)
+        assert ended.code == -signal.SIGTERM
+        if noted.exists() and noted.read_text():
+            break
     pid = int(noted.read_text())
     for _ in range(100):
         try:
