@@ -47,8 +47,11 @@ def write_liblinear(model: Model, path: Path) -> list[str]:
     Raises
     ------
     JobError
-        The format cannot say it: rows are divided by a norm, or a label is no 32-bit integer; or it cannot be written.
+        The format cannot say it: a module, rows are divided by a norm, or a label is no 32-bit integer; or it cannot be
+        written.
     """
+    if model.module is not None:
+        raise JobError(f"{path}: not written: the model is a module of PyTorch, LIBLINEAR's are linear")
     if not model.preparation.affine:
         raise JobError(
             f"{path}: not written: the model divides each row by its {model.preparation.rows} norm, which LIBLINEAR's "

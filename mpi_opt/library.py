@@ -91,7 +91,8 @@ def minimize(
     weights : {"metropolis", "uniform", "lazy"}, optional
         Rule of the mixing matrix.
     x0 : ndarray, shape (d,), optional
-        Start, the same on all ranks; zeros by default.
+        Start, the same on all ranks; by default the problem's own where it has one (`problems.base.Started`, as
+        modules do), else zeros.
     seed : int, optional
         Seed of batches and random compressors.
     callback : callable, optional
@@ -202,6 +203,8 @@ def _start(problem: Problem, algorithm: Algorithm, steps: int, every: int, x0: V
     if steps < 1 or every < 1:
         raise JobError(f"minimize: steps = {steps}, every = {every}; allowed: at least 1")
     check_needs(algorithm, problem)
+    if x0 is None:
+        x0 = getattr(problem, "start", None)  # see `problems.base.Started`
     start = np.zeros(problem.dim) if x0 is None else np.array(x0, dtype=np.float64)
     if start.shape != (problem.dim,):
         raise JobError(f"minimize: x0 has shape {start.shape}; allowed: ({problem.dim},)")

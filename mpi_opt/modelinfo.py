@@ -1,10 +1,13 @@
 """What a model file says of itself, for people and for programs."""
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from mpi_opt.model import Model
+from mpi_opt.modelstate import State
 from mpi_opt.words import number_text, word_text
 
 _SHOWN = 12
@@ -17,6 +20,7 @@ def facts(model: Model) -> dict[str, Any]:
     0, 1, ... stand for.
     """
     prepared = model.preparation
+    weights = model.weights if model.module is not None else model.matrix[: model.features]
     return {
         "loss": model.loss,
         "labels": _pairs(model.labels),
@@ -27,8 +31,9 @@ def facts(model: Model) -> dict[str, Any]:
         "columns": model.columns,
         "weights": int(model.weights.size),
         "nonzero_weights": int(np.count_nonzero(model.weights)),
-        "weight_norm": float(np.linalg.norm(model.matrix[: model.features])),
+        "weight_norm": float(np.linalg.norm(weights)),
         "intercepts": model.matrix[-1].tolist() if model.intercept else None,
+        "module": None if model.module is None or model.state is None else _module(model.module, model.state),
         "index_base": model.index_base,
         "l2": model.l2,
         "preparation": {
@@ -58,9 +63,7 @@ def as_text(found: dict[str, Any]) -> str:
         **({} if words is None else {"as numbers": _listed([number_text(label) for label, _ in labels])}),
         "features": f"{found['features']}, the first called {found['index_base']} in text",
         **({} if found["names"] is None else {"names": _listed([word_text(name) for name in found["names"]])}),
-        "weights": f"{found['weights']}, {found['nonzero_weights']} of them not 0, in {found['columns']} column(s); "
-        f"norm {found['weight_norm']:.6g}",
-        "intercept": "none" if found["intercepts"] is None else _listed([f"{b:.6g}" for b in found["intercepts"]]),
+        **(_linear(found) if found["module"] is None else _tensors(found)),
         "l2": f"{found['l2']:.6g}",
         "columns": f"{prepared['columns']}{', shifted' if prepared['shifted'] else ''}",
         "rows": "as they are" if prepared["rows"] == "none" else f"divided by their {prepared['rows']} norm",
@@ -75,6 +78,39 @@ def as_text(found: dict[str, Any]) -> str:
     shown |= noted | {"sha256": found["sha256"]}
     width = max(map(len, shown))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in shown.items())
+
+
+def _linear(found: dict[str, Any]) -> dict[str, str]:
+    """Return the lines on a linear model's weights."""
+    intercepts = found["intercepts"]
+    return {
+        "weights": f"{found['weights']}, {found['nonzero_weights']} of them not 0, in {found['columns']} column(s); "
+        f"norm {found['weight_norm']:.6g}",
+        "intercept": "none" if intercepts is None else _listed([f"{b:.6g}" for b in intercepts]),
+    }
+
+
+def _tensors(found: dict[str, Any]) -> dict[str, str]:
+    """Return the lines on a module."""
+    module = found["module"]
+    options = ", ".join(f"{key} = {json.dumps(value)}" for key, value in module["options"].items())
+    lines = {
+        "module": module["name"] + (f", {options}" if options else ""),
+        "row": f"shape {module['shape']}, {module['dtype']}",
+        "parameters": f"{found['weights']}, {found['nonzero_weights']} of them not 0; norm {found['weight_norm']:.6g}",
+    }
+    for tensor in module["tensors"]:
+        kind = "" if tensor["name"] in module["parameters"] else ", not trained"
+        lines[f"  {tensor['name']}"] = f"{tensor['shape']} {tensor['dtype']}{kind}"
+    return lines
+
+
+def _module(module: Mapping[str, Any], state: State) -> dict[str, Any]:
+    """Return what a model file says of its module, and its tensors' shapes and types."""
+    tensors = [
+        {"name": name, "shape": list(values.shape), "dtype": values.dtype.name} for name, values in state.items()
+    ]
+    return {**module, "tensors": tensors}
 
 
 def _pairs(mapping: Any) -> list[list[float]] | None:

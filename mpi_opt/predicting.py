@@ -5,7 +5,7 @@ height end, so that every product has the same shape, whoever makes it.
 """
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -20,15 +20,16 @@ from mpi_opt.datasets.partition import Partition
 from mpi_opt.datasets.reading import hold
 from mpi_opt.datasets.source import ArrayFiles, TableFiles, resolve
 from mpi_opt.datasets.spec import Reading
-from mpi_opt.errors import DataError
+from mpi_opt.errors import DataError, JobError
 from mpi_opt.model import Model, load_model
 from mpi_opt.network.collectives import Collectives
-from mpi_opt.predictor import margins
+from mpi_opt.predictor import scorer
 from mpi_opt.types import Features, Indices, Vector
 
 Extra: TypeAlias = Literal["refuse", "ignore"]
 
 _BLOCK_BYTES = 1 << 19
+_MODULE_HEIGHT = 128
 _SPARSE_HEIGHT = 1 << 14
 """Sparse rows worked on at a time: their product adds row by row, so where they are cut plays no part."""
 
@@ -120,7 +121,13 @@ def reading_of(
 
 
 def score(
-    model: Model, words: Sequence[str], search: Sequence[Path], reading: Reading, extra: Extra, collectives: Collectives
+    model: Model,
+    words: Sequence[str],
+    search: Sequence[Path],
+    reading: Reading,
+    extra: Extra,
+    collectives: Collectives,
+    module: str | None = None,
 ) -> Scored:
     """Read a set and return the margins of this process's rows; called by all processes together.
 
@@ -134,6 +141,8 @@ def score(
     extra : {"refuse", "ignore"}
         What to do with columns beyond the model's. Columns that a sparse set lacks are zeros.
     collectives : Collectives
+    module : str, optional
+        The factory of the model's module, where it is none of the package's; see `restoring.load_module`.
 
     Raises
     ------
@@ -141,6 +150,13 @@ def score(
         On every process: the set cannot be read, has more columns than the model, others by name or in another order,
         or numbers too large for it.
     """
+    see, error = None, None
+    try:
+        see = scorer(model, module)
+    except (DataError, JobError) as wrong:
+        error = wrong
+    collectives.check(error)
+    assert see is not None
     listed = words[0] if len(words) == 1 else tuple(words)
     if not _is_table(listed, search, collectives):
         reading = replace(reading, label=None, weight=None, labels=None)
@@ -162,6 +178,8 @@ def score(
     # A shift makes sparse rows dense, and dense products depend on their shape.
     dense = held.sparse is None or model.preparation.shift is not None
     height = max(1, min(256, _BLOCK_BYTES // (8 * max(model.features, 1)))) if dense else 1
+    if model.module is not None:
+        dense, height = True, _MODULE_HEIGHT
     blocks = -(-held.rows // height)
     cuts = np.minimum(blocks * np.arange(collectives.size + 1) // collectives.size * height, held.rows)
     whole = Partition(np.arange(held.rows, dtype=np.int64), cuts.astype(np.int64))
@@ -170,7 +188,7 @@ def score(
     found = Scored(
         held.name,
         held.rows,
-        _margins(model, shard.features, height if dense else _SPARSE_HEIGHT),
+        _margins(see, model.columns, shard.features, height if dense else _SPARSE_HEIGHT),
         shard.labels,
         held.words,
         held.notes,
@@ -203,12 +221,12 @@ def _narrowed(held: Holding, features: int) -> Holding:
     return replace(held, sparse=fewer, features=features)
 
 
-def _margins(model: Model, features: Features, height: int) -> Vector:
+def _margins(see: Callable[[Features], Vector], columns: int, features: Features, height: int) -> Vector:
     """Return the margins of all rows, made in blocks of ``height`` rows."""
     rows = features.shape[0]
-    out: Vector = np.empty((model.columns, rows) if model.columns > 1 else rows)
+    out: Vector = np.empty((columns, rows) if columns > 1 else rows)
     for begin in range(0, rows, height):
-        out[..., begin : begin + height] = margins(model, features[begin : begin + height])
+        out[..., begin : begin + height] = see(features[begin : begin + height])
     return out
 
 

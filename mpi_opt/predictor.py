@@ -4,12 +4,16 @@ Margins are class-major, as losses have them: shape ``(rows,)`` with one column,
 numbered as in ``Model.order``.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from mpi_opt.errors import JobError
 from mpi_opt.model import Model
 from mpi_opt.problems.losses import Logistic, Softmax
 from mpi_opt.problems.rows import as_matrix
+from mpi_opt.restoring import Maker, restore
 from mpi_opt.types import Features, Indices, Vector
 
 _NEGATIVE = np.full(1, -1.0)
@@ -35,6 +39,42 @@ def margins(model: Model, features: Features) -> Vector:
         if model.intercept:
             z += matrix[-1] if model.columns == 1 else matrix[-1][:, np.newaxis]
     return z
+
+
+def scorer(model: Model, module: Maker = None) -> Callable[[Features], Vector]:
+    """Return `margins` of a model as a function of features alone; of a module its outputs.
+
+    Parameters
+    ----------
+    model : Model
+    module : Module, callable or str, optional
+        See `restoring.load_module`.
+
+    Raises
+    ------
+    DataError, JobError
+        The module cannot be made.
+    """
+    if model.module is None:
+        return partial(margins, model)
+    restored = restore(model, module)
+    import torch
+
+    from mpi_opt.problems.torch.problem import forward
+    from mpi_opt.problems.torch.setting import steady
+
+    steady()
+    shape, dtype = tuple(model.module["shape"]), model.module["dtype"]
+
+    def outputs(features: Features) -> Vector:
+        prepared = model.preparation.apply(features)
+        rows = prepared if isinstance(prepared, np.ndarray) else prepared.toarray()
+        with np.errstate(over="ignore", invalid="ignore"), torch.no_grad():
+            inputs = torch.from_numpy(np.array(rows, dtype=dtype)).reshape(-1, *shape)
+            z: Vector = forward(restored, inputs).double().numpy()
+        return np.ascontiguousarray(z.T) if model.columns > 1 else z.reshape(-1)
+
+    return outputs
 
 
 def decide(z: Vector) -> Indices:

@@ -37,7 +37,7 @@ def _evaluate(options: argparse.Namespace, _command: Sequence[str]) -> int:
         if options.out is not None:
             check_place(options.out, options.model, options.data, search_paths(), together)
         reading = reading_of(model, options.index_base, options.label)
-        found = score(model, options.data, search_paths(), reading, options.extra_features, together)
+        found = score(model, options.data, search_paths(), reading, options.extra_features, together, options.module)
         figures = evaluate(model, found, together)
         if options.out is not None:
             write_predictions(model, found, "label", options.out, together)

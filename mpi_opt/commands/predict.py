@@ -37,6 +37,12 @@ def add_model_and_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="the model file, runs/NAME/model.h5")
     parser.add_argument("data", metavar="DATA", nargs="+", help="a data set as in a job: files, globs, builtin:NAME")
     parser.add_argument(
+        "--module",
+        metavar="FACTORY",
+        help="what makes the model's module, where the job named package.module:factory or file.py:factory: such code "
+        "is run only where it is named here",
+    )
+    parser.add_argument(
         "--extra-features",
         choices=("refuse", "ignore"),
         default="refuse",
@@ -76,7 +82,7 @@ def _predict(options: argparse.Namespace, _command: Sequence[str]) -> int:
         if options.out is not None:
             check_place(options.out, options.model, options.data, search_paths(), together)
         reading = reading_of(model, options.index_base, options.label, not options.no_label)
-        found = score(model, options.data, search_paths(), reading, options.extra_features, together)
+        found = score(model, options.data, search_paths(), reading, options.extra_features, together, options.module)
         if together.rank == 0:
             for note in found.notes:
                 sys.stderr.write(f"mpi-opt: note: {note}\n")

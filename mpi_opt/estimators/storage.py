@@ -155,6 +155,8 @@ def read(path: str | os.PathLike[str]) -> Stored:
         No readable model, or one whose rows were normalised, which no coefficient can stand for.
     """
     model = load_model(path)
+    if model.module is not None:
+        raise DataError(f"{path}: is a module of PyTorch, no linear model: mpi_opt.torch.load_module returns it")
     if not model.preparation.affine:
         raise DataError(
             f"{path}: its rows are divided by their norm ({model.preparation.rows}), which coefficients alone cannot "

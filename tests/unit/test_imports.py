@@ -20,7 +20,7 @@ LOOKED_FOR = {("mpi_opt/datasets/source.py", "data/raw")}
 OPENERS = ("open", "Path", "PurePath", "glob", "iglob", "listdir", "exists", "File")
 HEAVY = ("networkx", "sklearn", "matplotlib", "torch", "pandas")
 FACADES = (
-    {"mpi_opt.sklearn"}
+    {"mpi_opt.sklearn", "mpi_opt.torch"}
     | {f"mpi_opt.estimators.{name}" for name in ("arguments", "keeping", "kinds", "linear")}
     | {f"mpi_opt.problems.torch.{name}" for name in ("flat", "losses", "nets", "norms", "problem", "rows", "setting")}
 )

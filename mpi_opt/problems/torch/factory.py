@@ -61,6 +61,20 @@ def row_shape(word: str, features: int) -> tuple[int, ...]:
     )
 
 
+def need_torch() -> None:
+    """Check that PyTorch is there.
+
+    Raises
+    ------
+    JobError
+        It is not: says how it is installed.
+    """
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise JobError(MISSING) from None
+
+
 def make_module(
     word: str,
     options: Mapping[str, Any],
@@ -70,34 +84,49 @@ def make_module(
     folder: Path,
     seed: int,
 ) -> "torch.nn.Module":
-    """Return the module, its parameters drawn from ``seed``; PyTorch's own generator is left as it was.
+    """Return the module that a job names; see `find_factory` and `call_factory`.
+
+    Raises
+    ------
+    JobError
+        PyTorch is missing, or theirs.
+    """
+    need_torch()
+    return call_factory(find_factory(word, folder), word, options, shape=shape, outputs=outputs, seed=seed)
+
+
+def call_factory(
+    factory: Callable[..., Any],
+    word: str,
+    options: Mapping[str, Any],
+    *,
+    shape: tuple[int, ...],
+    outputs: int,
+    seed: int,
+) -> "torch.nn.Module":
+    """Return what a factory makes, its parameters drawn from ``seed``; PyTorch's own generator is left as it was.
 
     Parameters
     ----------
+    factory : callable
     word : str
-        See `check_word`.
+        What errors call it.
     options : mapping
-        Keyword arguments of the factory.
+        Its keyword arguments.
     shape : tuple of int
         Of a row; handed over where the factory has a parameter of this name.
     outputs : int
         Numbers a row that the loss needs; likewise.
-    folder : Path
-        Where relative files start from.
     seed : int
         0 to 2^64 - 1.
 
     Raises
     ------
     JobError
-        PyTorch is missing, there is no such factory, its parameters are others, it raises, or returns no module.
+        Its parameters are others, it raises, or it returns no module.
     """
-    check_word(word)
-    try:
-        import torch
-    except ImportError:
-        raise JobError(MISSING) from None
-    factory = _find(word, folder)
+    import torch
+
     given = {"shape": shape, "outputs": outputs, **options}
     named = _named(factory)
     for name in ("shape", "outputs"):
@@ -132,8 +161,22 @@ def _named(factory: Callable[..., Any]) -> list[str]:
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
 
 
-def _find(word: str, folder: Path) -> Callable[..., Any]:
-    """Return the factory of this name."""
+def find_factory(word: str, folder: Path) -> Callable[..., Any]:
+    """Return the factory that ``word`` names.
+
+    Parameters
+    ----------
+    word : str
+        See `check_word`.
+    folder : Path
+        Where relative files start from.
+
+    Raises
+    ------
+    JobError
+        There is none, or the file or package that should hold it cannot be imported.
+    """
+    check_word(word)
     if word in BUILTIN:
         nets = importlib.import_module("mpi_opt.problems.torch.nets")
         found: Callable[..., Any] = getattr(nets, word)

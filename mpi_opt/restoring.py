@@ -1,0 +1,69 @@
+"""A module of PyTorch out of a model file."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
+
+from mpi_opt.errors import DataError
+from mpi_opt.model import Model, load_model
+from mpi_opt.problems.torch.factory import BUILTIN, call_factory, find_factory, need_torch
+
+if TYPE_CHECKING:
+    import torch
+
+Maker: TypeAlias = Union["torch.nn.Module", Callable[..., "torch.nn.Module"], str, None]
+"""A module to be filled; or its factory; or how a job would name that; ``None``: as the file says."""
+
+
+def load_module(path: str | os.PathLike[str], module: Maker = None) -> "torch.nn.Module":
+    """Return the module of a model file, with the parameters and buffers that are stored, ready to evaluate.
+
+    Parameters
+    ----------
+    path : path
+        The model file.
+    module : Module, callable or str, optional
+        A module of the same structure, which is filled and returned; or the factory, called as the job called it; or
+        "package.module:factory", "file.py:factory" (relative to the current folder). Needed where the job named a
+        factory of its own: a model file does not run code unasked.
+
+    Raises
+    ------
+    DataError
+        See `model.load_model`; a linear model; a factory that must be named; or tensors that do not fit.
+    JobError
+        PyTorch is missing, or the factory fails.
+    """
+    return restore(load_model(path), module, str(path))
+
+
+def restore(model: Model, module: Maker = None, name: str = "the model") -> "torch.nn.Module":
+    """Return the module of a model; see `load_module`. ``name`` is for errors."""
+    need_torch()
+    import torch
+
+    if model.module is None or model.state is None:
+        raise DataError(f"{name}: is a linear model; allowed: one that was trained with problem.module")
+    made, word = model.module, model.module["name"]
+    if module is None and word not in BUILTIN:
+        raise DataError(
+            f"{name}: its module is made by {word!r}, which is not run unasked; name it: --module {word}, in programs "
+            f"module={word!r}"
+        )
+    if not isinstance(module, torch.nn.Module):
+        chosen = word if module is None else module
+        factory: Any = find_factory(chosen, Path.cwd()) if isinstance(chosen, str) else chosen
+        called = chosen if isinstance(chosen, str) else getattr(chosen, "__name__", repr(chosen))
+        # The seed plays no part: every parameter and buffer is replaced.
+        module = call_factory(
+            factory, called, made["options"], shape=tuple(made["shape"]), outputs=model.columns, seed=0
+        )
+    module = module.to(getattr(torch, made["dtype"]))
+    # Copies, as what is stored is not to be written to.
+    state = {key: torch.from_numpy(values.copy()) for key, values in model.state.items()}
+    try:
+        module.load_state_dict(state)
+    except RuntimeError as error:
+        raise DataError(f"{name}: does not fit {type(module).__name__}: {error}") from None
+    return module.eval()
