@@ -91,7 +91,16 @@ def measured(measure: Measure, place: str) -> Callable[[Course], Vector]:
 
 
 def unshown(strand: Strand, measure: Measure, place: str, *, logarithmic: bool) -> str:
-    """Return in words what of a strand has no place on its axis; empty where all has."""
+    """Return in words what of a strand has no place on its axis; empty where all has.
+
+    Parameters
+    ----------
+    strand : Strand
+    measure : Measure
+    place : {"average", "mean", "worst"}
+    logarithmic : bool
+        Whether the axis is.
+    """
     values = np.concatenate(
         [measure.values(c, place)[rows] for c, rows in zip(strand.courses, strand.rows, strict=True)]
     )

@@ -185,6 +185,19 @@ def test_spread_is_the_numbers_on_disk(runs):
         np.testing.assert_allclose(points(distance, index)[:, 1], each.shared["consensus_distance"])
 
 
+def test_what_a_spread_cannot_show_is_told(tmp_path):
+    # stored: node i at F + i / 100, so the average falls below 0.2 where the worst of four does not
+    run = read(tmp_path / "x", [0.9, 0.5, 0.199, 0.198, 0.19])
+    worst, average = (gap(run).values(run, place) for place in ("worst", "average"))
+    low = [int((each <= 0).sum()) for each in (worst, average)]
+    assert low[0] < low[1] == 3
+    caption = spread(run, gap(run), "s").caption
+    assert "Evaluations that are not shown: averaged model: 3 of 5 at or below the reference." in caption
+    assert ("worst node's own:" in caption) == (low[0] > 0)
+    below = gap(run, optimum=float(run.shared["objective_worst"][-1]))
+    assert "x: 1 of 5 at or below the reference" in apart(lines_of([run]), below, "n").caption
+
+
 @pytest.mark.parametrize("name", ["gradient-norm", "error", "accuracy", "objective"])
 def test_spread_of_every_measure(runs, name):
     spread(runs[0], Measure(name, {}), "s").figure.draw_without_rendering()

@@ -159,9 +159,7 @@ def caption(strands: Sequence[Strand], measure: Measure, place: str, *, logarith
     parts = [f"At {IN_WORDS[place]}, at each evaluation; a mark stands on every one or every few of them."]
     if any(len(strand.courses) > 1 for strand in strands):
         parts.append("Of several seeds: medians of both axes at each evaluation, and a shade from least to most.")
-    hidden = [text for strand in strands if (text := unshown(strand, measure, place, logarithmic=logarithmic))]
-    if hidden:
-        parts.append(f"Evaluations that are not shown: {'; '.join(hidden)}.")
+    parts += hidden(strands, measure, place, logarithmic=logarithmic)
     puts_out = [
         strand.label
         for strand in strands
@@ -174,6 +172,12 @@ def caption(strands: Sequence[Strand], measure: Measure, place: str, *, logarith
     if single:
         parts.append(f"One evaluation only: {', '.join(single)}.")
     return " ".join(parts)
+
+
+def hidden(strands: Sequence[Strand], measure: Measure, place: str, *, logarithmic: bool) -> list[str]:
+    """Return a sentence on the evaluations that have no place on an axis; empty where all have."""
+    told = [text for strand in strands if (text := unshown(strand, measure, place, logarithmic=logarithmic))]
+    return [f"Evaluations that are not shown: {'; '.join(told)}."] if told else []
 
 
 def _alt(strands: Sequence[Strand], measure: Measure, place: str) -> str:

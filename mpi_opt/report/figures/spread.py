@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from mpi_opt.report.course import Course
-from mpi_opt.report.figures.curves import BRIEF, NAMES, along_axis, draw, height_axis, rounds
+from mpi_opt.report.figures.curves import BRIEF, NAMES, along_axis, draw, height_axis, hidden, rounds
 from mpi_opt.report.figures.picture import Picture, words_instead
 from mpi_opt.report.figures.style import INK, Mark, label, legend, legend_columns, line, log_axis, new_figure, note
 from mpi_opt.report.measures import Measure
@@ -16,6 +17,7 @@ _AVERAGE = Mark("#0072b2", "o", "-")
 _MEAN = Mark("#009e73", "^", (0, (5.0, 1.6)))
 _WORST = Mark("#d55e00", "s", (0, (1.2, 1.4)))
 _DISTANCE = Mark(INK, "D", "-")
+_PLACES = {"average": "averaged model", "mean": "nodes' own, mean", "worst": "worst node's own"}
 _CONSENSUS = "Consensus distance (mean square)"
 
 
@@ -34,7 +36,7 @@ def apart(strands: Sequence[Strand], measure: Measure, name: str) -> Picture:
     for strand, x in zip(strands, xs, strict=True):
         draw(left, strand, x, measured(measure, "worst"))
         draw(right, strand, x, lambda course: _positive(course.shared["consensus_distance"]))
-    height_axis(left, strands, measure, "worst")
+    told = hidden(strands, measure, "worst", logarithmic=height_axis(left, strands, measure, "worst"))
     distances = np.concatenate([strand.series(lambda c: c.shared["consensus_distance"]).middle for strand in strands])
     log_axis(right, "y", distances[distances > 0])
     for axes, words in ((left, f"{BRIEF[measure.name]} at the worst node"), (right, _CONSENSUS)):
@@ -48,9 +50,12 @@ def apart(strands: Sequence[Strand], measure: Measure, name: str) -> Picture:
         title=title,
         figure=figure,
         alt="Lines of the worst node's own measure and of the consensus distance against rounds, one for each run.",
-        caption=(
-            "Left the worst node's own model, right the mean over the nodes of the squared distance to the averaged "
-            "model. A distance of 0 (the common start; methods in which all nodes hold one model) is not shown."
+        caption=" ".join(
+            [
+                "Left the worst node's own model, right the mean over the nodes of the squared distance to the "
+                "averaged model. A distance of 0 (the common start; methods in which all nodes hold one model) is not shown.",
+                *told,
+            ]
         ),
     )
 
@@ -64,10 +69,9 @@ def spread(course: Course, measure: Measure, name: str) -> Picture:
         measure = Measure("objective", {})
     x = course.shared["round"]
     figure, (left, right) = new_figure(width=10.2, height=3.3, columns=2)
-    values = {place: finite(measure.values(course, place)) for place in ("average", "mean", "worst")}
-    line(left, x, values["average"], _AVERAGE, "averaged model")
-    line(left, x, values["mean"], _MEAN, "nodes' own, mean")
-    line(left, x, values["worst"], _WORST, "worst node's own")
+    values = {place: finite(measure.values(course, place)) for place in _PLACES}
+    for place, look in zip(_PLACES, (_AVERAGE, _MEAN, _WORST), strict=True):
+        line(left, x, values[place], look, _PLACES[place])
     every = np.concatenate(list(values.values()))
     own = _own(course, measure)
     if own is not None:
@@ -78,8 +82,14 @@ def spread(course: Course, measure: Measure, name: str) -> Picture:
         left.fill_between(x, low, high, color=_MEAN.colour, alpha=0.15, linewidth=0, label="nodes' own, least to most")
         every = np.concatenate([every, low])
     strand = Strand(label=course.label, courses=(course,), look=_AVERAGE, rows=(np.arange(course.rows),))
-    if height_axis(left, [strand], measure, "worst"):
+    logarithmic = height_axis(left, [strand], measure, "worst")
+    if logarithmic:
         log_axis(left, "y", every[every > 0])
+    told = [
+        text
+        for place, words in _PLACES.items()
+        for text in hidden([replace(strand, label=words)], measure, place, logarithmic=logarithmic)
+    ]
     distance = _positive(course.shared["consensus_distance"])
     line(right, x, distance, _DISTANCE, "")
     if not log_axis(right, "y", distance):
@@ -98,9 +108,12 @@ def spread(course: Course, measure: Measure, name: str) -> Picture:
             f"{last['mean']:.4g}, worst {last['worst']:.4g}, consensus distance "
             f"{course.shared['consensus_distance'][-1]:.3g}."
         ),
-        caption=(
-            f"{_sampled(course)} Where they are apart, the averaged model alone flatters. Right, how far they are "
-            "from their average; a distance of 0 is not shown."
+        caption=" ".join(
+            [
+                f"{_sampled(course)} Where they are apart, the averaged model alone flatters. Right, how far they are "
+                "from their average; a distance of 0 is not shown.",
+                *told,
+            ]
         ),
     )
 
