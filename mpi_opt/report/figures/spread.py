@@ -53,7 +53,8 @@ def apart(strands: Sequence[Strand], measure: Measure, name: str) -> Picture:
         caption=" ".join(
             [
                 "Left the worst node's own model, right the mean over the nodes of the squared distance to the "
-                "averaged model. A distance of 0 (the common start; methods in which all nodes hold one model) is not shown.",
+                "averaged model. A distance of 0 (the common start; methods in which all nodes hold one model) is not "
+                "shown.",
                 *told,
             ]
         ),
