@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mpi_opt.algorithms.local_sgd import LocalSGD
     from mpi_opt.algorithms.newton import Newton
     from mpi_opt.algorithms.newton_cg import NewtonCG
+    from mpi_opt.algorithms.parts.tensor_trigger import TensorTrigger
     from mpi_opt.algorithms.parts.trigger import Trigger
     from mpi_opt.algorithms.sparq_sgd import SparqSGD
     from mpi_opt.compression.registry import make_compressor
@@ -44,6 +45,7 @@ _HOMES = {
     "LocalSGD": "algorithms.local_sgd",
     "Result": "library",
     "SparqSGD": "algorithms.sparq_sgd",
+    "TensorTrigger": "algorithms.parts.tensor_trigger",
     "Trigger": "algorithms.parts.trigger",
     "make_compressor": "compression.registry",
     "make_problem": "problems.registry",
@@ -68,6 +70,7 @@ __all__ = [
     "NewtonCG",
     "Result",
     "SparqSGD",
+    "TensorTrigger",
     "Trigger",
     "make_compressor",
     "make_problem",

@@ -106,6 +106,12 @@ Threshold: TypeAlias = ConstantThreshold | PolynomialThreshold | StepwiseThresho
 # --- compressors ------------------------------------------------------------------------------------------------------
 
 
+def check_share(k: int | str, key: str) -> None:
+    """Check a share such as ``"1%"``; raises ``ValueError``."""
+    if isinstance(k, str) and not 0.0 < float(k.removesuffix("%")) <= 100.0:
+        raise ValueError(f"{key} = {jobtext.show(k)}: allowed: above 0% and at most 100%")
+
+
 class _Compressor(Table, frozen=True, kw_only=True, tag_field="name"):
     """An operator C(v)."""
 
@@ -128,8 +134,7 @@ class _Sparse(_Cut, frozen=True, kw_only=True):
     k: Kept
 
     def __post_init__(self) -> None:
-        if isinstance(self.k, str) and not 0.0 < float(self.k.removesuffix("%")) <= 100.0:
-            raise ValueError(f"algorithm.compressor.k = {jobtext.show(self.k)}: allowed: above 0% and at most 100%")
+        check_share(self.k, "algorithm.compressor.k")
 
 
 class Identity(_Valued, frozen=True, kw_only=True, tag="identity"):
@@ -168,13 +173,34 @@ Plain: TypeAlias = Identity | TopK | RandomK | Sign | SignTopK | Qsgd | QsgdTopK
 
 
 class Blockwise(_Compressor, frozen=True, kw_only=True, tag="blockwise"):
-    """``inner`` on each of consecutive blocks of ``sizes`` entries."""
+    """``inner`` on each of consecutive blocks of ``sizes`` entries, or on each tensor; ``kept`` is k of each."""
 
     sizes: Annotated[
-        tuple[Annotated[int, Meta(ge=1)], ...],
-        says("a list of integers >= 1 that add up to the dimension", min_length=1),
+        Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] | Literal["tensors"],
+        says('"tensors" or a list of integers >= 1 that add up to the dimension'),
     ]
     inner: Annotated[Plain, says("a compressor's name, or a table { name = ... }")]
+    kept: (
+        Annotated[
+            Annotated[tuple[Kept, ...], Meta(min_length=1)] | dict[str, Kept],
+            says('a list of one k a block, or a table { "tensor" = k }'),
+        ]
+        | None
+    ) = None
+
+    def __post_init__(self) -> None:
+        if self.kept is None:
+            return
+        if not isinstance(self.inner, _Sparse):
+            raise ValueError(f"algorithm.compressor.kept: has no meaning for {self.inner.__struct_config__.tag}")
+        if isinstance(self.kept, dict) and self.sizes != "tensors":
+            raise ValueError('algorithm.compressor.kept: a table names tensors; allowed with sizes = "tensors" only')
+        if not isinstance(self.kept, dict) and self.sizes != "tensors" and len(self.kept) != len(self.sizes):
+            raise ValueError(
+                f"algorithm.compressor.kept: {len(self.kept)} entries; allowed: one a block, {len(self.sizes)}"
+            )
+        for k in self.kept.values() if isinstance(self.kept, dict) else self.kept:
+            check_share(k, "algorithm.compressor.kept")
 
 
 Compressor: TypeAlias = Plain | Blockwise
@@ -214,6 +240,7 @@ class Algorithm(Table, frozen=True, kw_only=True):
     ] = 1.0
     momentum: Annotated[float, says("a number >= 0 and below 1", ge=0, lt=1)] = 0.0
     longest_silence: Count | None = None
+    trigger: Annotated[Literal["model", "tensor"], says("model, tensor")] = "model"
     overlap: Annotated[bool, says("true or false")] = False
     output: Annotated[Literal["average", "weighted", "local"], says("average, weighted, local")] = "average"
     local_steps: Annotated[Annotated[int, Meta(ge=1)] | Literal["adaptive"], says('"adaptive" or an integer >= 1')] = (
@@ -230,5 +257,10 @@ class Algorithm(Table, frozen=True, kw_only=True):
     master: Annotated[Literal["working", "dedicated"], says("working, dedicated")] = "working"
 
     def __post_init__(self) -> None:
+        if self.trigger == "tensor" and not isinstance(self.compressor, Blockwise):
+            raise ValueError(
+                'algorithm.trigger = "tensor": needs a compressor of blocks that are silent one by one; allowed with '
+                'compressor = { name = "blockwise", sizes = "tensors", inner = ... }'
+            )
         if self.output == "weighted" and self.name == "local-sgd":
             raise ValueError('algorithm.output = "weighted": not for local-sgd; allowed: average, local')

@@ -13,19 +13,17 @@ import numpy as np
 from mpi_opt.algorithms.base import Algorithm, Node, check_needs
 from mpi_opt.algorithms.registry import EXCHANGES, NEWTON
 from mpi_opt.compression.base import Codec, Compressor
-from mpi_opt.compression.blockwise import Blockwise
-from mpi_opt.compression.registry import make_compressor
 from mpi_opt.datasets.load import Loaded
 from mpi_opt.datasets.preparation import Preparation
 from mpi_opt.datasets.prepare import Rules, prepare
 from mpi_opt.datasets.weights import class_weights
 from mpi_opt.draws import Batches
-from mpi_opt.errors import JobError
-from mpi_opt.job import METHODS, Job, spec
+from mpi_opt.job import METHODS, Job
 from mpi_opt.methods import make_algorithm, with_consensus_rate, with_finish
 from mpi_opt.modules import JobModule, job_module
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.objectives import make_objectives
+from mpi_opt.operators import make_operator, with_tensors
 from mpi_opt.problems.base import Problem, SecondOrder
 from mpi_opt.run.counting import CountedCompressor, counted
 from mpi_opt.run.timing import Phases, TimedCompressor, timed
@@ -167,7 +165,8 @@ def build(
     phases = {node: Phases() for node in local}
     compressor = codec = None
     if mixing is not None:
-        compressor = _compressor(job, dim)
+        job = with_tensors(job, problems[0])
+        compressor = make_operator(job, dim)
         codec = compressor.codec(dim, job.seed)
         notes.append(
             f"graph {mixing.graph.name}, {nodes} nodes, {len(mixing.graph.edges)} edges, "
@@ -246,34 +245,3 @@ def graph_of(job: Job, nodes: int) -> Graph:
         edges = job.folder / table.edges if isinstance(table.edges, str) else table.edges
         params["edges"] = edges
     return make_graph(table.name or "edges", nodes, params, job.seed)
-
-
-def _compressor(job: Job, dim: int) -> Compressor:
-    """Return the operator at dimension ``dim``; a block length cuts it into blocks, the last one shorter.
-
-    Raises
-    ------
-    JobError
-        It does not fit: k above the dimension or a block, sizes that do not add up.
-    """
-    params = spec(job.algorithm.compressor)
-    name, block = params.pop("name"), params.pop("block", None)
-    try:
-        made = make_compressor(name, params) if block is None else _cut(name, params, block, dim)
-        made.omega(dim)
-    except JobError as error:
-        raise JobError(f"algorithm.{error}") from None
-    return made
-
-
-def _cut(name: str, params: dict[str, Any], block: int, dim: int) -> Compressor:
-    """Return the operator on blocks of ``block`` entries; the last, shorter one sends all it has where k is more."""
-    k = params.get("k")
-    if isinstance(k, int) and k > block:
-        raise JobError(f"compressor.k = {k}: must be between 1 and the length of a block, {block}")
-    whole, rest = divmod(dim, block)
-    last = make_compressor(name, {**params, "k": min(k, rest)} if isinstance(k, int) and rest else params)
-    if not whole:
-        return last
-    inner = make_compressor(name, params)
-    return inner if dim == block else Blockwise(inner, (block,) * whole + ((rest,) if rest else ()), last)

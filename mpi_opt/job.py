@@ -38,7 +38,7 @@ class Method:
 _SGD = frozenset({"name", "batch", "step_size", "momentum"})
 _GOSSIP = _SGD | {"sync_every", "overlap", "output"}
 _COMPRESSED = _GOSSIP | {"compressor", "consensus_rate"}
-_TRIGGERED = _COMPRESSED | {"threshold", "longest_silence"}
+_TRIGGERED = _COMPRESSED | {"threshold", "longest_silence", "trigger"}
 _NEWTON = frozenset({"name", "master"})
 _LOCAL_SOLVES = _NEWTON | {"solver", "damping"}
 _AUTO: Mapping[str, Any] = {"compressor": {"name": "sign-top-k", "k": "1%"}, "consensus_rate": "auto"}

@@ -13,6 +13,7 @@ from mpi_opt.datasets.shard import DataInfo
 from mpi_opt.errors import JobError
 from mpi_opt.job import Job, spec
 from mpi_opt.network.collectives import Collectives
+from mpi_opt.operators import blocks_of
 from mpi_opt.scaling.cost import PROFILES, NetworkProfile
 from mpi_opt.scaling.finish import MEMORY_LIMIT, choose_finish
 from mpi_opt.schedules import Inverse, WarmUp
@@ -121,6 +122,7 @@ def _sgd(job: Job, compressor: Compressor | None) -> Algorithm:
             beta=table.momentum,
             threshold=make_threshold(spec(table.threshold), "algorithm.threshold"),
             longest_silence=table.longest_silence,
+            blocks=blocks_of(table),
             compressor=compressor,
             consensus_rate=table.consensus_rate,
             overlap=table.overlap,

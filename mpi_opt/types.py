@@ -14,6 +14,9 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Indices: TypeAlias = npt.NDArray[np.int64]
 """Row or coordinate numbers, 0-based."""
 
+Mask: TypeAlias = npt.NDArray[np.bool_]
+"""True or False for each of some things in order."""
+
 Features: TypeAlias = Any
 """A feature matrix: C-ordered float64 ``ndarray`` or ``scipy.sparse.csr_array``, shape ``(rows, features)``."""
 

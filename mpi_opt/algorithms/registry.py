@@ -3,7 +3,7 @@
 To add a method: one file beside this one, one line here, one twin in ``tests/twins``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mpi_opt.algorithms.admm import ADMM
@@ -18,6 +18,7 @@ from mpi_opt.algorithms.newton_cg import NewtonCG
 from mpi_opt.algorithms.parts.convergence import Tolerance
 from mpi_opt.algorithms.parts.finish import Finish
 from mpi_opt.algorithms.parts.solver import Cheaper, Cholesky, ConjugateGradients, Solver
+from mpi_opt.algorithms.parts.tensor_trigger import TensorTrigger
 from mpi_opt.algorithms.parts.trigger import Trigger
 from mpi_opt.algorithms.sparq_sgd import SparqSGD
 from mpi_opt.compression.base import Compressor
@@ -39,6 +40,8 @@ class SgdSettings:
     overlap: bool
     weighted_offset: float | None
     check: bool
+    blocks: Sequence[int] | None = None
+    """Of a trigger by tensor: their lengths."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +64,9 @@ def _sparq(s: SgdSettings) -> Algorithm:
         raise ValueError("a gossip method needs a compressor")
     return SparqSGD(
         step_size=s.step_size,
-        trigger=Trigger(s.threshold, s.longest_silence),
+        trigger=Trigger(s.threshold, s.longest_silence)
+        if s.blocks is None
+        else TensorTrigger(s.blocks, s.threshold, s.longest_silence),
         compressor=s.compressor,
         consensus_rate=s.consensus_rate,
         sync_every=s.sync_every,

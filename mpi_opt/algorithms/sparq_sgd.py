@@ -6,7 +6,7 @@
 | xhat_i            | ``x_hat``        | (d,)  | what the neighbours believe x_i to be; starts at 0           |
 | sum_j w_ij xhat_j | ``mix``          | (d,)  | all that is kept of the neighbours (and i itself)            |
 | eta_t             | ``step_size``    |       | step size schedule                                           |
-| c_t               | ``trigger``      |       | threshold schedule or controller, longest silence            |
+| c_t               | ``trigger``      |       | threshold schedule or controller, longest silence; by tensor |
 | H                 | ``sync_every``   |       | t + 1 in I_T when ``(t + 1) % H == 0``                       |
 | gamma             | ``consensus_rate`` |     | consensus step size in (0, 1]                                |
 | C                 | ``compressor``   |       | compression operator                                         |
@@ -14,8 +14,8 @@
 
 Deviations: one running sum ``mix`` instead of a copy xhat_j for each neighbour (the same sequence, since W is fixed);
 xhat starts at x0 where the problem has a start of its own (a module's initial parameters), which nobody need be told;
-a bound on silence; the overlapped form, in which a round's messages are applied one synchronisation later, own and
-neighbours' alike, so that the network mean is kept.
+a bound on silence; on wish a trigger for each tensor, with c_t shared out by length; the overlapped form, in which a
+round's messages are applied one synchronisation later, own and neighbours' alike, so that the network mean is kept.
 
 Presets of this engine: CHOCO-SGD (H = 1, c = 0), D-PSGD (C = identity, c = 0, gamma = 1), SQuARM-SGD (momentum).
 """
@@ -23,7 +23,7 @@ Presets of this engine: CHOCO-SGD (H = 1, c = 0), D-PSGD (C = identity, c = 0, g
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from mpi_opt.algorithms.base import Info, Node, check_counts, check_range
 from mpi_opt.algorithms.parts.descent import descend, local_gradient
 from mpi_opt.algorithms.parts.gossip import absorb, pull
 from mpi_opt.algorithms.parts.replicas import Replicas
+from mpi_opt.algorithms.parts.tensor_trigger import TensorMemory, TensorTrigger
 from mpi_opt.algorithms.parts.trigger import Trigger, TriggerMemory
 from mpi_opt.algorithms.parts.weighted_mean import WeightedMean
 from mpi_opt.compression.base import Compressor, Message
@@ -39,6 +40,8 @@ from mpi_opt.errors import DivergedError
 from mpi_opt.problems.base import Problem
 from mpi_opt.requests import Collect, Exchange, Inbox, Post, Steps
 from mpi_opt.types import Vector
+
+Memory: TypeAlias = TriggerMemory | TensorMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class State:
     x_hat: Vector
     mix: Vector
     momentum: Vector | None
-    trigger: TriggerMemory
+    trigger: Memory
     weighted: WeightedMean | None
     pending: Message | None = None
     """Own message in flight (overlapped form)."""
@@ -66,8 +69,8 @@ class SparqSGD:
     ----------
     step_size : callable
         eta_t by step number.
-    trigger : Trigger
-        When a node speaks.
+    trigger : Trigger or TensorTrigger
+        When a node speaks, or each tensor of its model for itself.
     compressor : Compressor
         C.
     consensus_rate : float
@@ -87,7 +90,7 @@ class SparqSGD:
     """
 
     step_size: Callable[[int], float]
-    trigger: Trigger
+    trigger: Trigger | TensorTrigger
     compressor: Compressor
     consensus_rate: float
     sync_every: int = 1
@@ -103,6 +106,8 @@ class SparqSGD:
         check_counts(sync_every=self.sync_every, batch=self.batch)
         gamma = self.consensus_rate
         check_range("consensus_rate", gamma, "above 0 and at most 1", 0 < gamma <= 1)
+        if isinstance(self.trigger, TensorTrigger):
+            self.trigger.check(self.compressor)
         check_range("beta", self.beta, "at least 0 and below 1", 0 <= self.beta < 1)
         offset = self.weighted_offset
         check_range("weighted_offset", offset or 0.0, "at least 0, or None", (offset or 0.0) >= 0)
@@ -117,7 +122,7 @@ class SparqSGD:
             x_hat=x_hat,
             mix=x_hat.copy(),
             momentum=np.zeros(d) if self.beta else None,
-            trigger=TriggerMemory(),
+            trigger=self.trigger.memory(),
             weighted=None if self.weighted_offset is None else WeightedMean(self.weighted_offset, np.zeros(d)),
             replicas=Replicas({}, x0.copy() if started else None) if self.check else None,
         )
@@ -148,18 +153,19 @@ class SparqSGD:
             state.replicas.absorb(inbox)
         pull(state.x, state.x_hat, state.mix, gamma, node.scratch[0])
 
-    def _speak(self, state: State, eta: float, node: Node, r: int) -> tuple[Message | None, TriggerMemory, Info]:
+    def _speak(self, state: State, eta: float, node: Node, r: int) -> tuple[Message | None, Memory, Info]:
         """Compare x with xhat; return q_i (or None for silence), the trigger's memory, and what happened."""
-        C, difference = self.compressor, node.scratch[0]
+        C, difference, trigger = self.compressor, node.scratch[0], cast(Any, self.trigger)
         np.subtract(state.x, state.x_hat, out=difference)
-        drift = float(difference @ difference)
+        drifts = trigger.drift(difference)  # of the model, or of each tensor
+        drift = float(np.sum(drifts))
         if not math.isfinite(drift):
             return None, state.trigger, Info(synced=True, drift=drift, diverged=True)
-        fired, bound, memory = self.trigger.decide(drift, state.t, eta, state.trigger)
-        if not fired:
+        fired, bound, memory = trigger.decide(drifts, state.t, eta, state.trigger)
+        if not np.any(fired):
             return None, memory, Info(synced=True, drift=drift, threshold=bound)
         try:
-            q = C.compress(difference, Key(node.seed, node.index, Purpose.COMPRESSION, r))
+            q = trigger.say(C, difference, Key(node.seed, node.index, Purpose.COMPRESSION, r), fired)
         except DivergedError:
             return None, state.trigger, Info(synced=True, drift=drift, threshold=bound, diverged=True)
         return q, memory, Info(synced=True, fired=True, drift=drift, threshold=bound)

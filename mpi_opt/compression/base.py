@@ -3,10 +3,11 @@
 No rank, no communicator, no job is known here.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from mpi_opt.draws import Key
-from mpi_opt.types import Bytes, Vector
+from mpi_opt.types import Bytes, Mask, Vector
 
 
 class Size(NamedTuple):
@@ -88,4 +89,17 @@ class Compressor(Protocol):
         JobError
             The operator does not fit ``dim`` (k > d): names both and what is allowed.
         """
+        ...
+
+
+class Partial(Compressor, Protocol):
+    """An operator of blocks that need not all speak."""
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """Lengths of the blocks."""
+        ...
+
+    def compress_some(self, v: Vector, key: Key, speak: Mask) -> Message:
+        """Return the message of the blocks in ``speak``, bool of shape ``(blocks,)``, one at least; others add 0."""
         ...

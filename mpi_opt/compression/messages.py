@@ -22,9 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mpi_opt.types import Indices, Vector
-
-Mask = npt.NDArray[np.bool_]
+from mpi_opt.types import Indices, Mask, Vector
 
 
 def log2_binomial(n: int, k: int) -> float:

@@ -39,7 +39,7 @@ def make_compressor(name: str, params: Mapping[str, object]) -> Compressor:
     if name not in COMPRESSORS:
         raise JobError(f"compressor.name = {name!r}: unknown{_choice(name, COMPRESSORS)}")
     operator = COMPRESSORS[name]
-    fields = {f.name: f for f in dataclasses.fields(operator)}
+    fields = {f.name: f for f in dataclasses.fields(operator) if f.init}
     values: dict[str, object] = {}
     for key, value in params.items():
         if key not in fields:

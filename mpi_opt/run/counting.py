@@ -5,11 +5,11 @@ shard's stored entries, dense Hessians and their factors, by the formulas of `sc
 on vectors of the model's length. Every dense Hessian is taken to be factored once, wherever that happens.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from mpi_opt.compression.base import Codec, Compressor, Message
+from mpi_opt.compression.base import Codec, Compressor, Message, Partial
 from mpi_opt.draws import Key
 from mpi_opt.problems.base import Problem
 from mpi_opt.run.timing import Phases
@@ -22,7 +22,7 @@ from mpi_opt.scaling.cost import (
     margin_seconds,
     product_seconds,
 )
-from mpi_opt.types import Indices, Vector
+from mpi_opt.types import Indices, Mask, Vector
 
 P = TypeVar("P", bound=Problem)
 
@@ -122,9 +122,23 @@ class CountedCompressor:
 
     def compress(self, v: Vector, key: Key) -> Message:
         """Return C(v)."""
-        seconds = self.machine.call + _SELECTION_OPERATIONS * v.size / self.machine.sparse_flops
-        self.phases[key.node].compress += seconds
+        self._count(v.size, key)
         return self.inner.compress(v, key)
+
+    def compress_some(self, v: Vector, key: Key, speak: Mask) -> Message:
+        """Return the message of some blocks, where the inner operator is block-wise; counted are their entries."""
+        inner = cast(Partial, self.inner)
+        self._count(sum(size for size, speaks in zip(inner.sizes, speak.tolist(), strict=True) if speaks), key)
+        return inner.compress_some(v, key, speak)
+
+    @property
+    def sizes(self) -> Sequence[int] | None:
+        """Lengths of the inner operator's blocks; ``None`` where it has none."""
+        return getattr(self.inner, "sizes", None)
+
+    def _count(self, entries: int, key: Key) -> None:
+        seconds = self.machine.call + _SELECTION_OPERATIONS * entries / self.machine.sparse_flops
+        self.phases[key.node].compress += seconds
 
     def omega(self, dim: int) -> float:
         """Return omega of the inner operator."""

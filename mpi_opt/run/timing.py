@@ -1,14 +1,14 @@
 """Proxies that time the phases which algorithms, knowing no clock, cannot: compute (problem) and compress."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from mpi_opt.compression.base import Codec, Compressor, Message
+from mpi_opt.compression.base import Codec, Compressor, Message, Partial
 from mpi_opt.draws import Key
 from mpi_opt.problems.base import Problem
-from mpi_opt.types import Indices, Vector
+from mpi_opt.types import Indices, Mask, Vector
 
 P = TypeVar("P", bound=Problem)
 
@@ -86,6 +86,18 @@ class TimedCompressor:
         message = self.inner.compress(v, key)
         self.phases[key.node].compress += time.perf_counter() - began
         return message
+
+    def compress_some(self, v: Vector, key: Key, speak: Mask) -> Message:
+        """Return the message of some blocks, where the inner operator is block-wise."""
+        began = time.perf_counter()
+        message = cast(Partial, self.inner).compress_some(v, key, speak)
+        self.phases[key.node].compress += time.perf_counter() - began
+        return message
+
+    @property
+    def sizes(self) -> Sequence[int] | None:
+        """Lengths of the inner operator's blocks; ``None`` where it has none."""
+        return getattr(self.inner, "sizes", None)
 
     def omega(self, dim: int) -> float:
         """Return omega of the inner operator."""

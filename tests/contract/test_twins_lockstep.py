@@ -45,6 +45,10 @@ def test_matrix_twin(name):
     if name != "always":
         assert fired.any(), "the trigger never fired"
         assert not fired.all(), "the trigger was never silent"
+    if "by tensor" in name:
+        some = twin.spoke.any(axis=2) & ~twin.spoke.all(axis=2)
+        assert some.any(), "never did some blocks speak and some not"
+        assert twin.spoke.any(axis=(0, 1)).all(), "a block never fired"
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -215,7 +219,7 @@ def test_weighted_output_is_the_theorems_average():
 
 
 def test_check_mode_keeps_what_the_owners_have():
-    for name in ("base", "overlap", "random-k"):
+    for name in ("base", "overlap", "random-k", "by tensor", "by tensor, overlap, momentum"):
         made, _, _, _, states = package(name, 5, 80, check=True)
         for i, state in enumerate(states):
             assert set(state.replicas.estimates) <= set(made.neighbours[i])

@@ -12,9 +12,11 @@ from twins import compressors, setting
 from mpi_opt.algorithms.allreduce_sgd import AllreduceSGD
 from mpi_opt.algorithms.base import Algorithm, Node
 from mpi_opt.algorithms.local_sgd import LocalSGD
+from mpi_opt.algorithms.parts.tensor_trigger import TensorTrigger
 from mpi_opt.algorithms.parts.trigger import Trigger
 from mpi_opt.algorithms.sparq_sgd import SparqSGD
 from mpi_opt.compression.base import Codec
+from mpi_opt.compression.blockwise import Blockwise
 from mpi_opt.compression.identity import Identity
 from mpi_opt.compression.qsgd import QSGD, QSGDTopK
 from mpi_opt.compression.random_k import RandomK, draw_support
@@ -41,7 +43,7 @@ class Case:
     sync_every: int = 3
     step_size: Callable = Constant(0.2)
     compressor: object = SignTopK(3)
-    compress: Callable = compressors.always(compressors.sign_top_k, 3)
+    compress: object = compressors.always(compressors.sign_top_k, 3)
     gamma: float = 0.3
     batch: int | None = 5
     exact: bool = True
@@ -50,6 +52,21 @@ class Case:
 
 def _threshold(package, twin, longest=None, **rest):
     return Case(package={"trigger": Trigger(package, longest)}, twin={**twin, "longest_silence": longest}, **rest)
+
+
+BLOCKS = [7, 1, 4]
+
+
+def _tensors(package, twin, inner=SignTopK(2), compress=compressors.sign_top_k, longest=None, **rest):  # noqa: B008
+    """Blocks that speak by themselves, with k = 2 each where they have as many."""
+    overlap, momentum = rest.pop("overlap", False), rest.pop("momentum", 0.0)
+    return Case(
+        package={"trigger": TensorTrigger(BLOCKS, package, longest), "overlap": overlap, "beta": momentum},
+        twin={**twin, "longest_silence": longest, "blocks": BLOCKS, "overlap": overlap, "momentum": momentum},
+        compressor=Blockwise(inner, BLOCKS, partial=True),
+        compress=[compressors.always(compress, min(2, size)) for size in BLOCKS],
+        **rest,
+    )
 
 
 CASES = {
@@ -107,6 +124,15 @@ CASES = {
         {"threshold": setting.constant(8.0)},
         compressor=Identity(),
         compress=compressors.always(compressors.identity),
+    ),
+    "by tensor": _tensors(Constant(3.0), {"threshold": setting.constant(3.0)}),
+    "by tensor, top-k": _tensors(
+        Constant(3.0), {"threshold": setting.constant(3.0)}, TopK(2), compressors.top_k, sync_every=2
+    ),
+    "by tensor, silence": _tensors(Constant(40.0), {"threshold": setting.constant(40.0)}, longest=4),
+    "by tensor, firing rate": _tensors(FiringRate(0.4), {"target_rate": 0.4}),
+    "by tensor, overlap, momentum": _tensors(
+        Constant(30.0), {"threshold": setting.constant(30.0)}, overlap=True, momentum=0.5, gamma=0.1
     ),
     "qsgd": _threshold(
         Constant(3.0),

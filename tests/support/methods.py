@@ -12,11 +12,12 @@ from mpi_opt.algorithms.base import Algorithm, Node
 from mpi_opt.algorithms.parts.convergence import Tolerance
 from mpi_opt.algorithms.registry import EXCHANGES, FINISHES, NEWTON, SGD, NewtonSettings, SgdSettings
 from mpi_opt.compression.base import Codec
+from mpi_opt.compression.blockwise import Blockwise
 from mpi_opt.compression.identity import Identity
 from mpi_opt.compression.sign import SignTopK
 from mpi_opt.draws import Batches
 from mpi_opt.problems.registry import make_problem
-from mpi_opt.schedules import Constant
+from mpi_opt.schedules import Constant, FiringRate
 
 ROWS, DIM, CLASSES, SEED = 97, 9, 3, 11
 STEPS = 7
@@ -37,6 +38,13 @@ PRESETS = {
 """What a job would fix."""
 VARIANTS = {
     "sparq-sgd, check": {"check": True},
+    "sparq-sgd, by tensor": {"blocks": (5, 1, 3)},
+    "squarm-sgd, by tensor, firing rate": {
+        "blocks": (4, 5),
+        "beta": 0.5,
+        "threshold": FiringRate(0.5),
+        "longest_silence": 3,
+    },
     "sparq-sgd, weighted": {"weighted_offset": 3.0},
     "local-sgd, momentum": {"beta": 0.5, "step_size": Constant(0.1)},
     "allreduce-sgd, momentum": {"beta": 0.5, "step_size": Constant(0.1)},
@@ -47,10 +55,13 @@ OVERLAPPED = "sparq-sgd, overlap"
 NAMES = (*SGD, *NEWTON, *VARIANTS)
 
 
-def algorithm_of(name: str) -> Algorithm:
-    """Return the method ``name``, or a variant of it: its name, a comma and more."""
+def algorithm_of(name: str, columns: int = 1) -> Algorithm:
+    """Return the method ``name``, or a variant of it: its name, a comma and more; blocks are of features."""
     method = name.split(",")[0]
     changes = {"overlap": True} if name == OVERLAPPED else VARIANTS.get(name, PRESETS.get(name, {}))
+    if "blocks" in changes:
+        blocks = tuple(columns * size for size in changes["blocks"])
+        changes = {**changes, "blocks": blocks, "compressor": Blockwise(SignTopK(2), blocks, partial=True)}
     if method in NEWTON:
         return NEWTON[method](NewtonSettings(**{**NEWTON_SETTINGS, **changes}))
     return SGD[method](SgdSettings(**{**SGD_SETTINGS, **changes}))
@@ -69,7 +80,7 @@ class Made(NamedTuple):
 
 def make(name: str, n: int, *, rows: int = ROWS, empty: bool = False, loss: str = "logistic") -> Made:
     """Return the parts; with ``empty``, node 1 holds no rows."""
-    algorithm, method = algorithm_of(name), name.split(",")[0]
+    algorithm, method = algorithm_of(name, CLASSES if loss == "softmax" else 1), name.split(",")[0]
     rng = np.random.default_rng(2)
     A = rng.normal(size=(rows, DIM)) * (rng.random((rows, DIM)) < 0.7)
     y = np.where(A @ rng.normal(size=DIM) + 0.5 * rng.normal(size=rows) > 0, 1.0, -1.0)

@@ -14,42 +14,43 @@ class Run(NamedTuple):
     """What happened: ``X[t]`` the iterates before step t, (steps + 1, n, d); ``fired`` (syncs, n); ``final`` (n, d).
 
     ``final`` differs from ``X[-1]`` only in the overlapped form, where what is in flight arrives before the model is
-    read. ``Xhat`` belongs to ``final``.
+    read. ``Xhat`` belongs to ``final``. ``spoke`` (syncs, n, blocks) says which blocks fired.
     """
 
     X: np.ndarray
     fired: np.ndarray
     final: np.ndarray
     Xhat: np.ndarray
+    spoke: np.ndarray
 
 
 class Scheduled:
-    """Fire when |x - xhat|^2 > c_t eta_t^2."""
+    """Block b of node i fires when |x_b - xhat_b|^2 > c_t eta_t^2 d_b / d; the whole model is one block."""
 
-    def __init__(self, threshold, n):
-        self.threshold = threshold
+    def __init__(self, threshold, n, share):
+        self.threshold, self.share = threshold, share
 
     def wants(self, drift, eta, t):
-        return drift > self.threshold(t) * eta**2
+        return drift > self.threshold(t) * eta**2 * self.share
 
     def learn(self, fired):
         pass
 
 
 class FiringRate:
-    """Fire when |x - xhat|^2 > c_i eta_t^2; each node moves log c_i by gain (fired - target) after every sync.
+    """Fire when |x_b - xhat_b|^2 > c_ib eta_t^2 d_b / d; log c_ib moves by gain (fired - target) after every sync.
 
-    c_i begins as the first non-zero ratio |x - xhat|^2 / eta_t^2, at which the node fires.
+    c_ib begins as the first non-zero ratio |x_b - xhat_b|^2 / (eta_t^2 d_b / d), at which the block fires.
     """
 
-    def __init__(self, target, gain, n):
-        self.target, self.gain = target, gain
-        self.log_c = np.full(n, np.nan)
+    def __init__(self, target, gain, n, share):
+        self.target, self.gain, self.share = target, gain, share
+        self.log_c = np.full((n, len(share)), np.nan)
 
     def wants(self, drift, eta, t):
         first = np.isnan(self.log_c) & (drift > 0)
-        self.log_c[first] = np.log(drift[first] / eta**2)
-        return first | (drift > np.exp(self.log_c) * eta**2)  # an unset c is NaN and compares as False
+        self.log_c[first] = np.log((drift / self.share)[first] / eta**2)
+        return first | (drift > np.exp(self.log_c) * eta**2 * self.share)  # an unset c is NaN and compares as False
 
     def learn(self, fired):
         self.log_c += self.gain * (fired - self.target)
@@ -71,6 +72,7 @@ def sparq(
     longest_silence=None,
     momentum=0.0,
     overlap=False,
+    blocks=None,
     rows=lambda node, t: None,
 ):
     """Run ``steps`` steps from ``X0`` (n, d) and return the `Run`.
@@ -86,26 +88,34 @@ def sparq(
     longest_silence : a node silent for this many syncs less one fires at the next
     momentum : beta of v = beta v + g, x -= eta (beta v + g)
     overlap : messages arrive one sync later, own ones too
+    blocks : lengths of blocks that fire, are silent and are compressed each by itself; ``compress`` then is a list
     rows : callable (node, t) -> rows of the batch
     """
-    n = len(X0)
+    n, d = np.shape(X0)
+    cut = np.cumsum([0, *(blocks or [d])])
+    pieces = [slice(a, b) for a, b in zip(cut[:-1], cut[1:], strict=True)]
+    share = np.diff(cut) / d
+    operators = [compress] if blocks is None else compress
     X = np.array(X0, dtype=float)
     Xhat, V, Q = np.zeros_like(X), np.zeros_like(X), np.zeros_like(X)
-    trigger = Scheduled(threshold, n) if target_rate is None else FiringRate(target_rate, gain, n)
-    silent = np.zeros(n)
+    trigger = Scheduled(threshold, n, share) if target_rate is None else FiringRate(target_rate, gain, n, share)
+    silent = np.zeros((n, len(share)))
     trajectory, record = [X], []
 
     def gossip(X):
         return X + consensus_rate * (W @ Xhat - Xhat)
 
     def speak(X, eta, t):
-        drift = ((X - Xhat) ** 2).sum(axis=1)
+        D = X - Xhat
+        drift = np.stack([(D[:, piece] ** 2).sum(axis=1) for piece in pieces], axis=1)
         fired = trigger.wants(drift, eta, t)
         if longest_silence is not None:
             fired = fired | (silent >= longest_silence - 1)
         trigger.learn(fired)
         silent[:] = np.where(fired, 0, silent + 1)
-        Q = np.array([compress(X[i] - Xhat[i], i, len(record)) if fired[i] else np.zeros_like(X[i]) for i in range(n)])
+        Q = np.zeros_like(X)
+        for i, b in np.argwhere(fired):
+            Q[i, pieces[b]] = operators[b](D[i, pieces[b]], i, len(record))
         record.append(fired)
         return Q
 
@@ -126,7 +136,8 @@ def sparq(
     if overlap:
         Xhat = Xhat + Q
         X = gossip(X)
-    return Run(np.array(trajectory), np.array(record, dtype=bool).reshape(-1, n), X, Xhat)
+    spoke = np.array(record, dtype=bool).reshape(-1, n, len(share))
+    return Run(np.array(trajectory), spoke.any(axis=2), X, Xhat, spoke)
 
 
 def average(run):

@@ -14,13 +14,17 @@ import numpy as np
 
 
 class Run(NamedTuple):
-    """``X[t]`` before step t, (steps + 1, n, d); ``fired`` (syncs, n); ``final``, ``xhat`` and ``mix``, each (n, d)."""
+    """``X[t]`` before step t, (steps + 1, n, d); ``fired`` (syncs, n); ``final``, ``xhat`` and ``mix``, each (n, d).
+
+    ``spoke`` is that of the matrix form.
+    """
 
     X: np.ndarray
     fired: np.ndarray
     final: np.ndarray
     xhat: np.ndarray
     mix: np.ndarray
+    spoke: np.ndarray
 
 
 def sparq(
@@ -39,54 +43,63 @@ def sparq(
     longest_silence=None,
     momentum=0.0,
     overlap=False,
+    blocks=None,
     rows=lambda node, t: None,
 ):
     """Run ``steps`` steps; ``x0`` holds one vector a node."""
     nodes = range(len(x0))
+    d = len(x0[0])
+    ends = [sum((blocks or [d])[: b + 1]) for b in range(len(blocks or [d]))]
+    pieces = [slice(end - size, end) for end, size in zip(ends, blocks or [d], strict=True)]
+    operators = [compress] if blocks is None else compress
+    each = [(i, b) for i in nodes for b in range(len(pieces))]
     gamma, beta = consensus_rate, momentum
     x = [np.array(start, dtype=float) for start in x0]
     v, xhat, mix = ([np.zeros_like(start) for start in x] for _ in range(3))
-    log_c = [None for _ in nodes]
-    silence = [0 for _ in nodes]
+    log_c = dict.fromkeys(each)
+    silence = dict.fromkeys(each, 0)
     flight = {}
     X, record = [np.array(x)], []
 
-    def exceeds(i, drift, eta, t):
+    def exceeds(at, drift, eta, t):
         size = drift @ drift
+        share = len(drift) / d
         if target_rate is None:
-            return bool(size > threshold(t) * eta**2)
-        if log_c[i] is None:
+            return bool(size > threshold(t) * eta**2 * share)
+        if log_c[at] is None:
             if size > 0:
-                log_c[i] = math.log(size / eta**2)
+                log_c[at] = math.log(size / share / eta**2)
             return bool(size > 0)
-        return bool(size > math.exp(log_c[i]) * eta**2)
+        return bool(size > math.exp(log_c[at]) * eta**2 * share)
 
     def speak(eta, t):
-        """Return the messages {j: q_j} of the nodes that fire."""
+        """Return the messages {(j, b): q_jb} of the blocks that fire."""
         messages, fired = {}, []
-        for i in nodes:
-            drift = x[i] - xhat[i]
-            fires = exceeds(i, drift, eta, t)
-            if longest_silence is not None and silence[i] >= longest_silence - 1:
+        for at in each:
+            i, b = at
+            drift = x[i][pieces[b]] - xhat[i][pieces[b]]
+            fires = exceeds(at, drift, eta, t)
+            if longest_silence is not None and silence[at] >= longest_silence - 1:
                 fires = True
-            silence[i] = 0 if fires else silence[i] + 1
-            if target_rate is not None and log_c[i] is not None:
-                log_c[i] += gain * (fires - target_rate)
+            silence[at] = 0 if fires else silence[at] + 1
+            if target_rate is not None and log_c[at] is not None:
+                log_c[at] += gain * (fires - target_rate)
             if fires:
-                messages[i] = compress(drift, i, len(record))
+                messages[at] = operators[b](drift, i, len(record))
             fired.append(fires)
         record.append(fired)
         return messages
 
     def deliver(messages):
-        for i in nodes:
-            if i in messages:
-                xhat[i] = xhat[i] + 1.0 * messages[i]
+        for i, b in each:
+            piece = pieces[b]
+            if (i, b) in messages:
+                xhat[i][piece] = xhat[i][piece] + 1.0 * messages[i, b]
             for j, w in weights[i].items():
-                if j in messages:
-                    q = messages[j]
+                if (j, b) in messages:
+                    q = messages[j, b]
                     kept = np.flatnonzero(q)
-                    mix[i][kept] += w * q[kept]
+                    mix[i][piece][kept] += w * q[kept]
 
     def gossip():
         for i in nodes:
@@ -112,6 +125,5 @@ def sparq(
     if overlap:
         deliver(flight)
         gossip()
-    return Run(
-        np.array(X), np.array(record, dtype=bool).reshape(-1, len(x)), np.array(x), np.array(xhat), np.array(mix)
-    )
+    spoke = np.array(record, dtype=bool).reshape(-1, len(x), len(pieces))
+    return Run(np.array(X), spoke.any(axis=2), np.array(x), np.array(xhat), np.array(mix), spoke)

@@ -27,11 +27,11 @@ def operator(tmp_path, compressor):
 @pytest.mark.parametrize(
     ("compressor", "expected"),
     [
-        ("{name='top-k',k=2,block=5}", Blockwise(TopK(2), (5, 1), TopK(1))),
-        ("{name='top-k',k=2,block=4}", Blockwise(TopK(2), (4, 2), TopK(2))),
+        ("{name='top-k',k=2,block=5}", Blockwise(TopK(2), (5, 1))),
+        ("{name='top-k',k=2,block=4}", Blockwise(TopK(2), (4, 2))),
         ("{name='sign-top-k',k=3,block=2}", None),
-        ("{name='random-k',k='50%',block=5}", Blockwise(RandomK("50%"), (5, 1), RandomK("50%"))),
-        ("{name='sign-top-k',k=2,block=3}", Blockwise(SignTopK(2), (3, 3), SignTopK(2))),
+        ("{name='random-k',k='50%',block=5}", Blockwise(RandomK("50%"), (5, 1))),
+        ("{name='sign-top-k',k=2,block=3}", Blockwise(SignTopK(2), (3, 3))),
         ("{name='top-k',k=2,block=6}", TopK(2)),
         ("{name='top-k',k=2,block=7}", TopK(2)),
         ("{name='top-k',k=7,block=9}", TopK(6)),
@@ -64,16 +64,11 @@ def test_a_short_last_block_sends_all_it_has(tmp_path, compressor, expected):
             "algorithm.compressor.sizes add up to 7, must add up to the dimension, 6",
         ),
         (
-            "{name='blockwise',sizes=[4,2],inner={name='top-k',k=3}}",
-            "algorithm.compressor.k = 3: must be between 1 and the dimension, 2",
+            "{name='blockwise',sizes=[4,2],inner={name='top-k',k=5}}",
+            "algorithm.compressor.k = 5: must be between 1 and the length of the longest block, 4",
         ),
     ],
 )
 def test_what_does_not_fit_is_refused_under_the_jobs_key(tmp_path, compressor, says):
     with pytest.raises(JobError, match=f"^{re.escape(says)}$"):
         operator(tmp_path, compressor)
-
-
-def test_last_must_be_an_operator():
-    with pytest.raises(JobError, match=r"compressor\.last = 'sign': must be a compressor"):
-        Blockwise(TopK(1), (3, 2), "sign")

@@ -27,13 +27,14 @@ EXAMPLES = {
         {"name": "random-k", "k": 1},
         {"name": "qsgd", "levels": 3},
     ],
-    "last": lambda dim: [None, {"name": "sign"}],
+    "kept": lambda dim: [None],
+    "partial": lambda dim: [False, True],
 }
 
 
 def operators(name, dim):
     """Return operators called ``name``: each example of each parameter occurs."""
-    names = [f.name for f in dataclasses.fields(COMPRESSORS[name])]
+    names = [f.name for f in dataclasses.fields(COMPRESSORS[name]) if f.init]
     choices = [EXAMPLES[field](dim) for field in names]
     longest = max((len(c) for c in choices), default=1)
     picks = {tuple(repr(c[i % len(c)]) for c in choices): [c[i % len(c)] for c in choices] for i in range(longest)}

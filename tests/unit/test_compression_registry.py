@@ -1,11 +1,13 @@
 """Operators by name: what job files may write and what they are told when it is wrong."""
 
+import numpy as np
 import pytest
 
 from mpi_opt.compression.blockwise import Blockwise
 from mpi_opt.compression.registry import COMPRESSORS, make_compressor
-from mpi_opt.compression.sign import SignTopK
+from mpi_opt.compression.sign import Sign, SignTopK
 from mpi_opt.compression.top_k import TopK
+from mpi_opt.draws import Key, Purpose
 from mpi_opt.errors import JobError
 
 
@@ -78,8 +80,19 @@ def test_shares_are_rounded(k, dim, count):
 
 
 def test_blocks_must_fit_the_dimension():
-    operator = Blockwise(TopK(3), [4, 2])
     with pytest.raises(JobError, match="add up to 6.*7"):
-        operator.codec(7, 0)
-    with pytest.raises(JobError, match="k = 3.*2"):
-        operator.codec(6, 0)
+        Blockwise(TopK(3), [4, 2]).codec(7, 0)
+    with pytest.raises(JobError, match="k = 5.*4"):
+        Blockwise(TopK(5), [4, 2])
+    with pytest.raises(JobError, match="kept has 1 entries.*2"):
+        Blockwise(TopK(1), [4, 2], kept=[1])
+    with pytest.raises(JobError, match="kept: Sign has no k"):
+        Blockwise(Sign(), [4, 2], kept=[1, 1])
+
+
+def test_each_block_keeps_its_own_k_and_a_short_one_all_it_has():
+    v, key = np.arange(1.0, 8.0), Key(0, 0, Purpose.COMPRESSION, 0)
+    assert Blockwise(TopK(3), [4, 2, 1]).compress(v, key).dense().tolist() == [0, 2, 3, 4, 5, 6, 7]
+    own = Blockwise(TopK(3), [4, 2, 1], kept=["25%", 1, 5])
+    assert own.compress(v, key).dense().tolist() == [0, 0, 0, 4, 0, 6, 7]
+    assert own.omega(7) == 1 / 4

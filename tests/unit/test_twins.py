@@ -54,6 +54,11 @@ BASE = {
     "rows": batches(5, SHARDS),
 }
 NO_THRESHOLD = {"threshold": None, "target_rate": 0.6}
+TENSORS = {
+    "blocks": [5, 1, DIM - 6],
+    "compress": [compressors.always(compressors.sign_top_k, k) for k in (2, 1, 3)],
+    "threshold": setting.constant(8.0),
+}
 SETTINGS = {
     "base": {},
     "decaying step": {"step_size": setting.inverse(50, 12.0)},
@@ -67,6 +72,10 @@ SETTINGS = {
     "overlap": {"overlap": True, "consensus_rate": 0.15, "threshold": setting.constant(8.0)},
     "overlap, ends between syncs": {"overlap": True, "steps": 61, "consensus_rate": 0.15, "sync_every": 4},
     "overlap, momentum, firing rate": {**NO_THRESHOLD, "overlap": True, "momentum": 0.5, "consensus_rate": 0.1},
+    "by tensor": TENSORS,
+    "by tensor, longest silence": {**TENSORS, "threshold": setting.constant(60.0), "longest_silence": 4},
+    "by tensor, firing rate": {**TENSORS, **NO_THRESHOLD},
+    "by tensor, overlap, momentum": {**TENSORS, "overlap": True, "momentum": 0.5, "consensus_rate": 0.1},
     "full batch": {"rows": lambda node, t: None},
     "sign-top-k": {"compress": compressors.always(compressors.sign_top_k, 3)},
     "fp32 top-k": {"compress": compressors.always(compressors.top_k, 3)},
@@ -86,6 +95,7 @@ def matrix_and_ordered(ordered=sparq_ordered.sparq, W=RING, grad=GRAD, start=STA
 def agree(matrix, ordered):
     return (
         np.array_equal(matrix.fired, ordered.fired)
+        and np.array_equal(matrix.spoke, ordered.spoke)
         and np.allclose(matrix.X, ordered.X, rtol=1e-10, atol=1e-12)
         and np.allclose(matrix.final, ordered.final, rtol=1e-10, atol=1e-12)
     )
@@ -330,12 +340,12 @@ MISTAKES = {
     ),
     "step size unsquared in the trigger": ("threshold(t) * eta**2", "threshold(t) * eta"),
     "step size missing in the trigger": ("threshold(t) * eta**2", "threshold(t)"),
-    "step size of the next step": ("exceeds(i, drift, eta, t)\n", "exceeds(i, drift, step_size(t + 1), t)\n"),
+    "step size of the next step": ("exceeds(at, drift, eta, t)\n", "exceeds(at, drift, step_size(t + 1), t)\n"),
     "sync at t instead of t + 1": ("(t + 1) % sync_every", "t % sync_every"),
     "norm unsquared": ("size = drift @ drift", "size = (drift @ drift) ** 0.5"),
     "float32 on the wire": (
-        "compress(drift, i, len(record))",
-        "compress(drift, i, len(record)).astype(np.float32).astype(float)",
+        "operators[b](drift, i, len(record))",
+        "operators[b](drift, i, len(record)).astype(np.float32).astype(float)",
     ),
     "gossip on the iterates": (
         "for i in nodes:\n            x[i] = x[i] + gamma * (mix[i] - xhat[i])",

@@ -5,7 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mpi_opt.algorithms.base import check_counts
+from mpi_opt.compression.base import Compressor, Message
+from mpi_opt.draws import Key
 from mpi_opt.schedules import FiringRate
+from mpi_opt.types import Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,23 @@ class Trigger:
     def __post_init__(self) -> None:
         check_counts(longest_silence=self.longest_silence)
 
+    def memory(self) -> TriggerMemory:
+        """Return what is known before the first synchronisation."""
+        return TriggerMemory()
+
+    def drift(self, difference: Vector) -> float:
+        """Return |x - xhat|^2."""
+        return float(difference @ difference)
+
+    def say(self, C: Compressor, difference: Vector, key: Key, fired: bool) -> Message:
+        """Return the message of a node that fired."""
+        return C.compress(difference, key)
+
     def decide(self, drift: float, t: int, eta: float, memory: TriggerMemory) -> tuple[bool, float, TriggerMemory]:
         """Return whether to fire, the bound ``c_t eta_t^2``, and the new memory. ``drift`` is |x - xhat|^2, finite."""
         overdue = self.longest_silence is not None and memory.silent + 1 >= self.longest_silence
         if not isinstance(self.threshold, FiringRate):
-            bound = _bound(self.threshold(t), eta)
+            bound = bound_of(self.threshold(t), eta)
             fired = drift > bound or overdue
             return fired, bound, replace(memory, silent=0 if fired else memory.silent + 1)
 
@@ -54,14 +69,14 @@ class Trigger:
             if drift > 0 and eta > 0:
                 log_level = math.log(drift) - 2 * math.log(eta)
         else:
-            bound = _bound(_exp(log_level), eta)
+            bound = bound_of(_exp(log_level), eta)
             fired = drift > bound or overdue
         if log_level is not None:
             log_level += rate.gain * (fired - rate.target)
         return fired, bound, TriggerMemory(0 if fired else memory.silent + 1, log_level)
 
 
-def _bound(level: float, eta: float) -> float:
+def bound_of(level: float, eta: float) -> float:
     """Return ``level * eta**2``, inf where too large: nothing exceeds it."""
     try:
         return level * eta**2
