@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.stored_runs import store
 
@@ -201,6 +201,14 @@ def test_what_does_not_compare_is_refused(runs, tmp_path):
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Files and pages of figures that are not drawn, which takes seconds; test_report_doc.py has them drawn."""
+    monkeypatch.setattr("mpi_opt.report.figures.output._image", lambda figure, kind, name: kind.encode())
+    monkeypatch.setattr("mpi_opt.report.page.inline_svg", lambda figure, name, title, alt: name)
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_writes_into_report(runs, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["report", str(runs[1]), "--reference", "0.2"]) == 0
@@ -211,9 +219,8 @@ def test_the_command_writes_into_report(runs, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("given", "names"), [("none", set()), ("svg,png", {"svg", "png"})])
-def test_formats(runs, tmp_path, monkeypatch, given, names):
-    monkeypatch.setattr("mpi_opt.report.figures.output._image", lambda figure, kind, name: kind.encode())
-    monkeypatch.setattr("mpi_opt.report.page.inline_svg", lambda figure, name, title, alt: name)
+@pytest.mark.usefixtures("undrawn")
+def test_formats(runs, tmp_path, given, names):
     assert cli.main(["report", str(runs[1]), "--reference", "none", "--format", given, "--out", str(tmp_path)]) == 0
     assert {path.suffix[1:] for path in tmp_path.iterdir()} == {"html", *names}
 
@@ -293,6 +300,7 @@ def test_cells_sort_by_their_numbers(text, key):
     assert sort_key(text) == (key if key is None else pytest.approx(key))
 
 
+@settings(max_examples=40)
 @given(st.lists(st.text(max_size=80), max_size=12))
 def test_names_of_files_are_plain_and_apart(labels):
     taken = set()

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 import matplotlib
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpi_opt.errors import JobError
@@ -58,6 +58,7 @@ def test_numbers_at_ticks(value, text):
     assert power_text(value) == text
 
 
+@settings(max_examples=30)  # each a figure
 @given(st.lists(st.floats(1e-12, 1e12), min_size=1, max_size=5))
 def test_a_positive_axis_is_logarithmic_and_has_ticks(values):
     _, (axes,) = new_figure()

@@ -1,6 +1,7 @@
 """What the model is told of a scaling test, and what it says: work from clean points, networks, speed-up."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from mpi_opt.job import load_job, to_toml
 from mpi_opt.scaletest.answer import answer
 from mpi_opt.scaletest.forecasting import choose_basis, neighbours
 from mpi_opt.scaletest.networks import networks_of, with_own
-from mpi_opt.scaletest.study import Study, make_study
+from mpi_opt.scaletest.study import Study, make_study, read_study
 from mpi_opt.scaling.cost import PROFILES
 from mpi_opt.scaling.merit import NOISY, ONCE, OVERSUBSCRIBED, Merit
 from mpi_opt.scaling.stepmodel import predict_step
@@ -42,18 +43,25 @@ def test_networks_are_names_figures_and_files(tmp_path):
         networks_of(["none, wan"])
 
 
-@pytest.fixture
-def study(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "job.toml").write_text(JOB.replace("NAME", "small"))
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stored")
+    (folder / "job.toml").write_text(JOB.replace("NAME", "small"))
     settings = ["stop.steps=100", "algorithm.batch=full"]
-    made = make_study(Path("job.toml"), settings, ranks=(2, 4, 8), mode="strong", repeats=2)
+    made = make_study(
+        folder / "job.toml", settings, ranks=(2, 4, 8), mode="strong", repeats=2, out=folder / "runs" / "small-scale"
+    )
     made.save()
     for point in made.plan.points():
         # on 4 ranks the repeats lie apart, so only 2 and 8 are clean
         slow = {2: 4.0, 4: 3.0 + point.repeat, 8: 2.0}[point.ranks]
         store(made.place(point), [0.5] * 6, nodes=point.ranks, slow=slow, settings=settings)
-    return made
+    return made.folder
+
+
+@pytest.fixture
+def study(stored, tmp_path):
+    return read_study(Path(shutil.copytree(stored, tmp_path / "small-scale")))
 
 
 def test_predictions_are_those_of_the_work_on_the_most_clean_ranks(study):
