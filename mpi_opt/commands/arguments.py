@@ -81,6 +81,34 @@ def add_set(parser: argparse.ArgumentParser, about: str) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=about)
 
 
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """Add RUN..."""
+    parser.add_argument("runs", metavar="RUN", type=folder, nargs="+", help="a run's folder, or its metrics.h5")
+
+
+def add_target(parser: argparse.ArgumentParser, of_measure: str) -> None:
+    """Add ``--target``, ``--measure`` and ``--at``: what is to be reached, and by which model.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+    of_measure : str
+        Help of ``--measure``.
+    """
+    parser.add_argument(
+        "--target", type=number, metavar="X", help="what the measure is to meet (default: last figures)"
+    )
+    parser.add_argument(
+        "--measure", choices=("gap", "objective", "gradient-norm", "error", "accuracy"), help=of_measure
+    )
+    parser.add_argument(
+        "--at",
+        choices=("average", "mean", "worst"),
+        default="average",
+        help="the averaged model, the mean over the nodes' own models, or the worst of them (default: average)",
+    )
+
+
 def add_group(commands: Commands, name: str, about: str) -> Any:
     """Add a subcommand that has subcommands of its own, and return what those are added to."""
     return commands.add_parser(name, help=about).add_subparsers(required=True, metavar="COMMAND")

@@ -1,12 +1,11 @@
 """``mpi-opt compare``: what runs spent until they met a target, beside each other."""
 
 import argparse
-import math
 import os
 from collections.abc import Sequence
 
 from mpi_opt import launch
-from mpi_opt.commands.arguments import Commands, file, folder, quiet_pipes
+from mpi_opt.commands.arguments import Commands, add_runs, add_target, file, quiet_pipes
 from mpi_opt.errors import EXIT_DONE
 
 
@@ -15,20 +14,10 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser(
         "compare", help="what runs spent until they met a target: rounds, messages, bytes, seconds, beside each other"
     )
-    parser.add_argument("runs", metavar="RUN", type=folder, nargs="+", help="a run's folder, or its metrics.h5")
-    parser.add_argument(
-        "--target", type=_number, metavar="X", help="what the measure is to meet (default: last figures)"
-    )
-    parser.add_argument(
-        "--measure",
-        choices=("gap", "objective", "gradient-norm", "error", "accuracy"),
-        help="gap is F - F* (default with a target); error and accuracy are shares of the test rows",
-    )
-    parser.add_argument(
-        "--at",
-        choices=("average", "mean", "worst"),
-        default="average",
-        help="the averaged model, the mean over the nodes' own models, or the worst of them (default: average)",
+    add_runs(parser)
+    add_target(
+        parser,
+        "gap is F - F* (default with a target); error and accuracy are shares of the test rows",
     )
     parser.add_argument(
         "--reference",
@@ -84,13 +73,3 @@ def _compare(options: argparse.Namespace, _command: Sequence[str]) -> int:
     else:
         replace_file(options.out, text.encode(), durable=False)
     return EXIT_DONE
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text!r}: allowed: a number")
-    return value

@@ -1,13 +1,12 @@
 """``mpi-opt report``: a page and figures out of runs."""
 
 import argparse
-import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from mpi_opt import launch
-from mpi_opt.commands.arguments import Commands, folder, quiet_pipes
+from mpi_opt.commands.arguments import Commands, add_runs, add_target, folder, quiet_pipes
 from mpi_opt.errors import EXIT_DONE
 
 _FORMATS = ("png", "pdf", "svg")
@@ -18,7 +17,7 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser(
         "report", help="one HTML page and figures out of runs: what was reached, sent and waited for, node by node"
     )
-    parser.add_argument("runs", metavar="RUN", type=folder, nargs="+", help="a run's folder, or its metrics.h5")
+    add_runs(parser)
     parser.add_argument(
         "--out", type=folder, default=Path("report"), metavar="DIR", help="where to write (default: report)"
     )
@@ -29,19 +28,9 @@ def add_to(commands: Commands) -> None:
         metavar="LIST",
         help="of the figures' own files: some of png,pdf,svg, or none for the page alone (default: png,pdf)",
     )
-    parser.add_argument(
-        "--target", type=_number, metavar="X", help="what the measure is to meet (default: last figures)"
-    )
-    parser.add_argument(
-        "--measure",
-        choices=("gap", "objective", "gradient-norm", "error", "accuracy"),
-        help="gap is F - F* (default where F* is known, else objective); error and accuracy are of the test rows",
-    )
-    parser.add_argument(
-        "--at",
-        choices=("average", "mean", "worst"),
-        default="average",
-        help="the averaged model, the mean over the nodes' own models, or the worst of them (default: average)",
+    add_target(
+        parser,
+        "gap is F - F* (default where F* is known, else objective); error and accuracy are of the test rows",
     )
     parser.add_argument(
         "--reference",
@@ -81,13 +70,3 @@ def _formats(text: str) -> tuple[str, ...]:
             f"{unknown[0]!r} in {text!r}: allowed: {', '.join(_FORMATS)}, several joined by commas, or none"
         )
     return chosen
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text!r}: allowed: a number")
-    return value

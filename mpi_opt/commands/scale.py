@@ -218,6 +218,7 @@ def _draw(options: argparse.Namespace, study: "Study", report: "ScaleReport") ->
 
 
 def _say(line: str) -> None:
+    """Tell a line on standard error, which leaves standard output to the table."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 

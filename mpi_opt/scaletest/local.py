@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -141,9 +140,3 @@ def _asked_to_end() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def say(line: str) -> None:
-    """Tell a line on standard error, which leaves standard output to the table."""
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
