@@ -1,6 +1,6 @@
 """What performs the requests of steps, and what it counts while it does."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -101,6 +101,25 @@ class Whereabouts:
             yield
         finally:
             self.wait("")
+
+
+def drive(step: Steps, perform: Mapping[type, Callable[[Any], Any]]) -> tuple[Any, Any]:
+    """Drive the running step of one node to its end and return its result.
+
+    Parameters
+    ----------
+    step : Steps
+    perform : mapping of type to callable
+        Takes a request of that type, and returns its answer.
+    """
+    answer: Any = None
+    while True:
+        try:
+            request = step.send(answer)
+        except StopIteration as end:
+            result: tuple[Any, Any] = end.value
+            return result
+        answer = perform[type(request)](request)
 
 
 class Network(Protocol):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from mpi_opt.compression.base import Codec
-from mpi_opt.network.base import Traffic, Whereabouts
+from mpi_opt.network.base import Traffic, Whereabouts, drive
 from mpi_opt.network.clock import Clock
 from mpi_opt.network.collectives import Solo
 from mpi_opt.requests import Average, Collect, Exchange, Inbox, Post, Steps, Sum
@@ -90,13 +90,7 @@ class Echo:
         now, clocks = time.perf_counter(), self._clocks
         self.marks.append(Mark(now, clocks.compute, clocks.compress, self._unpack, self.spoken))
         (step,) = steps
-        answer: Any = None
-        while True:
-            try:
-                request = step.send(answer)
-            except StopIteration as end:
-                return [end.value]
-            answer = self._perform[type(request)](request)
+        return [drive(step, self._perform)]
 
     def _exchange(self, request: Exchange) -> Inbox:
         self._post(request)

@@ -18,7 +18,7 @@ from mpi4py import MPI
 
 from mpi_opt.compression.base import Codec
 from mpi_opt.errors import MpiOptError, RankFailedError
-from mpi_opt.network.base import Traffic, Whereabouts
+from mpi_opt.network.base import Traffic, Whereabouts, drive
 from mpi_opt.network.elastic import Crew, PatientExchange, tolerant_launcher, wait_each
 from mpi_opt.network.exchange import NeighbourExchange
 from mpi_opt.network.measure import measure
@@ -105,13 +105,7 @@ class MpiNetwork:
     def advance(self, steps: Sequence[Steps]) -> list[tuple[Any, Any]]:
         """Drive this node's running step to its end, performing its requests."""
         (step,) = steps
-        answer: Any = None
-        while True:
-            try:
-                request = step.send(answer)
-            except StopIteration as end:
-                return [end.value]
-            answer = self._perform[type(request)](request)
+        return [drive(step, self._perform)]
 
     # --- neighbour exchange ---
 
