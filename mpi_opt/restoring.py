@@ -65,5 +65,6 @@ def restore(model: Model, module: Maker = None, name: str = "the model") -> "tor
     try:
         module.load_state_dict(state)
     except RuntimeError as error:
-        raise DataError(f"{name}: does not fit {type(module).__name__}: {error}") from None
+        said = " ".join(str(error).split())
+        raise DataError(f"{name}: does not fit {type(module).__name__}: {said}") from None
     return module.eval()

@@ -37,8 +37,8 @@ def detect(path: Path) -> str | None:
     for magic, what in _UNREADABLE.items():
         if head.startswith(magic):
             raise DataError(
-                f"{path}: is {what}; allowed are LIBSVM text, .csv tables and IDX, plain or as .gz, .bz2, .xz, "
-                "and .npy and .npz arrays"
+                f"{path}: is {what}; allowed are LIBSVM text, .csv tables, IDX and CIFAR records, plain or as .gz, "
+                ".bz2, .xz, and .npy and .npz arrays"
             )
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
 

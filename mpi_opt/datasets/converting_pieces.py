@@ -11,13 +11,23 @@ import numpy.typing as npt
 from mpi_opt.datasets.arrays import array_pieces
 from mpi_opt.datasets.builtin import read_builtin
 from mpi_opt.datasets.converting_send import to_first
-from mpi_opt.datasets.idx import WHITE, read_images
+from mpi_opt.datasets.idx import WHITE
 from mpi_opt.datasets.pieces import Piece
+from mpi_opt.datasets.pixels import read_pixels
+from mpi_opt.datasets.records import RecordFiles
 from mpi_opt.datasets.rows import join_rows, no_rows
 from mpi_opt.datasets.shardfile import Contents, names_of, recipe_of, words_of
 from mpi_opt.datasets.shardfile_open import open_shards
 from mpi_opt.datasets.shardfile_read import check_alike, pieces_of, read_slice
-from mpi_opt.datasets.source import ArrayFiles, BuiltinSet, IdxPair, ShardFiles, Source, TableFiles, TextFiles
+from mpi_opt.datasets.source import (
+    ArrayFiles,
+    BuiltinSet,
+    IdxPair,
+    ShardFiles,
+    Source,
+    TableFiles,
+    TextFiles,
+)
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.datasets.synthetic_mark import named
 from mpi_opt.datasets.tablelayout import Layout, look
@@ -63,7 +73,7 @@ class Kind(NamedTuple):
 def paths_of(source: Source) -> tuple[Path, ...]:
     """Return the files of a source."""
     match source:
-        case TextFiles() | TableFiles() | ShardFiles():
+        case TextFiles() | TableFiles() | ShardFiles() | RecordFiles():
             return source.paths
         case ArrayFiles():
             return tuple(path for path in (source.features, source.labels, source.weights) if path is not None)
@@ -110,8 +120,8 @@ def pieces_alone(source: Source, reading: Reading) -> tuple[Kind, Iterator[Piece
             words = next((found for file in files if (found := words_of(file.facts)) is not None), None)
             kind = Kind(0, facts.divisor, features, facts.index_base, recipe_of(facts), names, words)
             return kind, _of_shards(files)
-        case IdxPair():
-            images, classes = read_images(source.images, source.labels)
+        case IdxPair() | RecordFiles():
+            images, classes = read_pixels(source)
             return Kind(divisor=WHITE), _of_table(images, classes)
         case BuiltinSet():
             table, labels, divisor = read_builtin(source.key)

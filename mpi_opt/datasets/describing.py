@@ -7,6 +7,7 @@ from typing import Any
 
 from mpi_opt.datasets.compressed import detect
 from mpi_opt.datasets.converting_pieces import paths_of
+from mpi_opt.datasets.records import RecordFiles
 from mpi_opt.datasets.shardfile import Contents, Facts
 from mpi_opt.datasets.shardfile_open import open_shards
 from mpi_opt.datasets.shardfile_read import verify
@@ -105,6 +106,8 @@ def _kind(source: Source) -> str:
             return "NumPy arrays"
         case IdxPair():
             return "IDX images and labels"
+        case RecordFiles():
+            return "records of CIFAR-10"
         case BuiltinSet():
             return "set that scikit-learn brings along"
         case _:

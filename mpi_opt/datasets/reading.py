@@ -12,12 +12,23 @@ import numpy.typing as npt
 from mpi_opt.datasets.builtin import read_builtin
 from mpi_opt.datasets.collecting import Collected, collect
 from mpi_opt.datasets.holding import Holding, agree
-from mpi_opt.datasets.idx import WHITE, read_images
+from mpi_opt.datasets.idx import WHITE
 from mpi_opt.datasets.packed import read_spread
+from mpi_opt.datasets.pixels import read_pixels
+from mpi_opt.datasets.records import RecordFiles
 from mpi_opt.datasets.rows import Rows, no_rows
 from mpi_opt.datasets.shardfile import Contents
 from mpi_opt.datasets.shardfile_share import look_into, read_share_of
-from mpi_opt.datasets.source import ArrayFiles, BuiltinSet, IdxPair, ShardFiles, Source, TableFiles, TextFiles, resolve
+from mpi_opt.datasets.source import (
+    ArrayFiles,
+    BuiltinSet,
+    IdxPair,
+    ShardFiles,
+    Source,
+    TableFiles,
+    TextFiles,
+    resolve,
+)
 from mpi_opt.datasets.spec import Reading
 from mpi_opt.datasets.textfiles import read_share
 from mpi_opt.errors import DataError
@@ -167,9 +178,9 @@ def _read_share(source: TextFiles, smallest: int, reading: Reading, collectives:
     return _piece(source.name, rows, np.arange(first, first + rows.labels.size, dtype=np.int64))
 
 
-def _read_dense(source: IdxPair | BuiltinSet, reads: bool, collectives: Collectives) -> Holding:
+def _read_dense(source: IdxPair | RecordFiles | BuiltinSet, reads: bool, collectives: Collectives) -> Holding:
     """Return the whole of a set that is no text, or what a process holds that leaves the reading to another."""
-    pixels = isinstance(source, IdxPair)
+    pixels = isinstance(source, IdxPair | RecordFiles)
     nothing: npt.NDArray[Any] = np.empty((0, 0), dtype=np.uint8 if pixels else np.float64)
     piece, error = _dense_piece(source.name, nothing, np.empty(0), WHITE if pixels else 1.0), None
     if reads:
@@ -177,7 +188,7 @@ def _read_dense(source: IdxPair | BuiltinSet, reads: bool, collectives: Collecti
             if isinstance(source, BuiltinSet):
                 piece = _dense_piece(source.name, *read_builtin(source.key))
             else:
-                images, classes = read_images(source.images, source.labels)
+                images, classes = read_pixels(source)
                 piece = _dense_piece(source.name, images, classes.astype(np.float64), WHITE)
         except DataError as caught:
             error = caught

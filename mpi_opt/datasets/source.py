@@ -1,4 +1,4 @@
-"""From the job's word for a data set to what is read: text, tables, arrays, an IDX pair, or a built-in set."""
+"""From the job's word for a data set to what is read: text, tables, arrays, an IDX pair, records, or a built-in set."""
 
 import os
 import re
@@ -10,6 +10,7 @@ from typing import TypeAlias
 from mpi_opt.datasets.builtin import BUILTIN
 from mpi_opt.datasets.compressed import detect, starts_as_array
 from mpi_opt.datasets.idx import is_idx
+from mpi_opt.datasets.records import RecordFiles, is_records
 from mpi_opt.datasets.shardfile import is_hdf5
 from mpi_opt.datasets.synthetic_mark import named
 from mpi_opt.errors import DataError
@@ -84,7 +85,7 @@ class BuiltinSet:
     key: str
 
 
-Source: TypeAlias = TextFiles | TableFiles | ArrayFiles | ShardFiles | IdxPair | BuiltinSet
+Source: TypeAlias = TextFiles | TableFiles | ArrayFiles | ShardFiles | IdxPair | RecordFiles | BuiltinSet
 
 
 def search_paths(job_dir: Path | None = None) -> tuple[Path, ...]:
@@ -113,7 +114,8 @@ def resolve(words: str | Sequence[str], search: Sequence[Path]) -> Source:
         also finds ``a9a.bz2``, ``a9a/a9a.xz``; ``a9a.t`` also ``a9a/a9a.t.gz``; ``mnist`` and ``mnist.t`` the IDX
         pairs in ``mnist/``), ``builtin:NAME``, or a list of files and globs. Files called ``.csv`` or ``.tsv``
         (``.gz``, ``.bz2``, ``.xz``) are tables. One ``.npy`` or ``.npz`` file may be followed by a ``.npy`` file of
-        labels and one of weights. HDF5 files are what ``mpi-opt data convert`` writes.
+        labels and one of weights. Files called
+        ``.bin`` (likewise) are CIFAR-10's records. HDF5 files are what ``mpi-opt data convert`` writes.
     search : sequence of Path
         Folders for relative words, as ``search_paths`` returns them.
 
@@ -144,6 +146,11 @@ def resolve(words: str | Sequence[str], search: Sequence[Path]) -> Source:
         if len(paths) > 1:
             raise DataError(f"data set {name!r}: IDX files cannot be joined in a list; name one file of images")
         return IdxPair(name, paths[0], _labels_of(paths[0]))
+    records = [is_records(path) for path in paths]
+    if any(records):
+        if not all(records):
+            raise DataError(f"data set {name!r}: {paths[records.index(False)]} holds no CIFAR records like the others")
+        return RecordFiles(name, tuple(paths))
     compressed = [detect(path) is not None for path in paths]
     tables = [_TABLE.fullmatch(path.name) is not None for path in paths]
     if any(tables) and not all(tables):

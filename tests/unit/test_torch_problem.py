@@ -165,7 +165,6 @@ def test_a_data_set_of_pytorch_is_the_same_problem():
 
 
 def test_parameters_and_gradients_stay_views_of_one_buffer():
-    problem = problem_of(resnet20((3, 8, 8), 4, width=2), dtype="float32") if False else None
     flat = FlatModule(cnn((1, 8, 8), 3, channels=[2], hidden=4, norm=True))
     X = np.random.default_rng(0).normal(size=(6, 64))
     problem = TorchProblem(flat, "softmax", X, np.arange(6) % 3.0, shape=(1, 8, 8))
@@ -206,12 +205,12 @@ def test_blocks_cover_the_vector_in_order():
 
 
 def test_resnet20_is_the_papers():
-    """0.27 M parameters (He et al. 2016, table 6), 20 layers with weights, 65 tensors of which 19 x 2 are of norms."""
+    """0.27 M parameters, 20 layers with weights (He et al. 2016, table 6); norms have a weight and a bias each."""
     net = resnet20((3, 32, 32), 10)
     flat = FlatModule(net)
     assert flat.dim == 269_722
     assert sum(isinstance(layer, nn.Conv2d | nn.Linear) for layer in net.modules()) == 20
-    assert len(flat.blocks) == 19 + 2 * 19 + 2 - 0
+    assert len(flat.blocks) == 19 + 2 * 19 + 2
     assert net(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
 
 
