@@ -225,6 +225,8 @@ class Factor:
 def factor(rival: Record, ours: Record | None, name: str) -> Factor:
     """Return the factor of medians in a column of bytes; who did not get there has spent at least all it sent."""
     mine, theirs = (math.nan if ours is None else _number(ours[name])), _number(rival[name])
+    if mine == 0.0:
+        return Factor(math.nan)  # the start itself meets the target
     if math.isnan(mine):
         return Factor(0.0 if ours is not None and not math.isnan(theirs) else math.nan)
     if math.isnan(theirs):

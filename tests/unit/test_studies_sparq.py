@@ -232,6 +232,7 @@ def test_factors_by_hand():
     assert factor({"sent_bytes": None, "last_sent_bytes": 250}, ours, "sent_bytes") == Factor(2.5, bound=True)
     assert factor({"sent_bytes": 5}, {"sent_bytes": None}, "sent_bytes") == Factor(0.0)
     assert math.isnan(factor({"sent_bytes": None}, {"sent_bytes": None}, "sent_bytes").least)
+    assert math.isnan(factor({"sent_bytes": 5}, {"sent_bytes": 0}, "sent_bytes").least)
     assert [in_factor(each) for each in (Factor(15.0), Factor(2.5, True), Factor(0.0), Factor(math.nan))] == [
         "15",
         "at least 2.5",
