@@ -1,75 +1,23 @@
 """An operator applied to consecutive blocks of coordinates, each with its own k and scale, in one packed message."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 
-from mpi_opt.compression.base import Codec, Compressor, Message, Size
-from mpi_opt.compression.bits import read_varint, varint_bytes, write_varint
-from mpi_opt.compression.counts import check_kept
-from mpi_opt.compression.messages import Held
-from mpi_opt.compression.wire import checked
+from mpi_opt.compression.base import Codec, Compressor, Message
+from mpi_opt.compression.blocks import Blocks, BlocksCodec, Silent
+from mpi_opt.compression.counts import check_kept, kept
+from mpi_opt.compression.joint import JointCodec, JointSigns, JointValues
+from mpi_opt.compression.rounding import round_scale, round_values
+from mpi_opt.compression.selection import largest
+from mpi_opt.compression.sign import SignTopK
+from mpi_opt.compression.top_k import TopK
 from mpi_opt.draws import Key
 from mpi_opt.errors import JobError
-from mpi_opt.types import Bytes, Mask, Vector
-
-
-@dataclass(frozen=True, slots=True)
-class Silent:
-    """The part of a block of which nothing is said."""
-
-    dim: int
-
-    @property
-    def count(self) -> int:
-        """Return 0."""
-        return 0
-
-    def add_to(self, out: Vector, weight: float = 1.0) -> None:
-        """Leave ``out`` as it is."""
-
-    def dense(self) -> Vector:
-        """Return zeros."""
-        return np.zeros(self.dim)
-
-    def floor_bits(self) -> float:
-        """Return 0."""
-        return 0.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Blocks(Held):
-    """One message for each block of consecutive coordinates; block i has ``parts[i].dim`` of them."""
-
-    parts: tuple[Message, ...]
-
-    @property
-    def dim(self) -> int:
-        """Return d."""
-        return sum(part.dim for part in self.parts)
-
-    @property
-    def count(self) -> int:
-        """Return the entries kept in all blocks."""
-        return sum(part.count for part in self.parts)
-
-    def add_to(self, out: Vector, weight: float = 1.0) -> None:
-        """Add ``weight * message`` to ``out`` in place."""
-        start = 0
-        for part in self.parts:
-            part.add_to(out[start : start + part.dim], weight)
-            start += part.dim
-
-    def dense(self) -> Vector:
-        """Return the message as a new vector."""
-        return np.concatenate([part.dense() for part in self.parts])
-
-    def floor_bits(self) -> float:
-        """Return the sum over blocks."""
-        return sum(part.floor_bits() for part in self.parts)
+from mpi_opt.types import Indices, Mask, Vector
 
 
 def _seed(seed: int, block: int) -> int:
@@ -101,6 +49,9 @@ class Blockwise:
     kept: Sequence[int | str] | None = None
     partial: bool = False
     _operators: tuple[Compressor, ...] = field(init=False, repr=False, compare=False)
+    _most: Indices = field(init=False, repr=False, compare=False)
+    _lengths: Indices | None = field(init=False, repr=False, compare=False)
+    """Of operators whose blocks are written as one (`joint`), else ``None``."""
 
     def __post_init__(self) -> None:
         if not callable(getattr(self.inner, "compress", None)):
@@ -112,17 +63,23 @@ class Blockwise:
         object.__setattr__(self, "sizes", tuple(sizes))
         object.__setattr__(self, "kept", None if self.kept is None else tuple(self.kept))
         object.__setattr__(self, "_operators", self._made())
+        joint = type(self.inner) in (SignTopK, TopK)
+        most = [kept(each.k, n) for each, n in zip(cast(Any, self._operators), sizes, strict=True)] if joint else []
+        object.__setattr__(self, "_most", np.array(most, dtype=np.int64))
+        object.__setattr__(self, "_lengths", np.array(sizes, dtype=np.int64) if joint else None)
 
-    def compress(self, v: Vector, key: Key) -> Blocks:
+    def compress(self, v: Vector, key: Key) -> Message:
         """Return a message for each block; each draws from a seed of its own."""
         return self.compress_some(v, key, np.ones(len(self.sizes), dtype=np.bool_))
 
-    def compress_some(self, v: Vector, key: Key, speak: Mask) -> Blocks:
+    def compress_some(self, v: Vector, key: Key, speak: Mask) -> Message:
         """Return a message for each block of those in ``speak``, bool of shape ``(blocks,)``; the others are silent.
 
         What a block says does not depend on which others speak.
         """
         self._check(v.size)
+        if self._lengths is not None:
+            return self._joint(v, key, speak)
         parts: list[Message] = []
         start = 0
         for i, (operator, size, speaks) in enumerate(zip(self._operators, self.sizes, speak.tolist(), strict=True)):
@@ -137,12 +94,40 @@ class Blockwise:
         self._check(dim)
         return min(operator.omega(size) for operator, size in zip(self._operators, self.sizes, strict=True))
 
-    def codec(self, dim: int, seed: int) -> "BlocksCodec":
+    def codec(self, dim: int, seed: int) -> Codec:
         """Return the wire format; raises ``JobError`` where the sizes do not add up to ``dim``."""
         self._check(dim)
+        if self._lengths is not None:
+            inner = cast(Any, self.inner)
+            return JointCodec(self._lengths, self._most, isinstance(inner, SignTopK), inner.value_bits, self.partial)
         both = zip(self._operators, self.sizes, strict=True)
         codecs = (operator.codec(size, _seed(seed, i)) for i, (operator, size) in enumerate(both))
         return BlocksCodec(tuple(self.sizes), tuple(codecs), self.partial)
+
+    def _joint(self, v: Vector, key: Key, speak: Mask) -> JointSigns | JointValues:
+        """Return the k largest of each speaking block: their values, or signs and a scale a block."""
+        most, lengths, bits = self._most.tolist(), cast(Indices, self._lengths), cast(Any, self.inner).value_bits
+        counts, indices = _join(v, self.sizes, speak, lambda block, part: largest(part, most[block]))
+        values = v[indices]
+        if not isinstance(self.inner, SignTopK):
+            values = round_values(values, bits, key)
+            kept_ones = values != 0.0
+            if not kept_ones.all():  # too small for their bits
+                indices, values = indices[kept_ones], values[kept_ones]
+                counts = _counted(indices, lengths)
+            return JointValues(v.size, lengths, speak.copy(), counts, indices, values, bits)
+        scales, magnitudes, at = np.zeros(counts.size), np.abs(values), 0
+        for block, count in enumerate(counts.tolist()):
+            if count:
+                with np.errstate(over="ignore"):
+                    mean = float(magnitudes[at : at + count].sum()) / count
+                scales[block] = round_scale(mean, bits, key)
+                at += count
+        if not scales[counts > 0].all():
+            kept_ones = np.repeat(scales, counts) != 0.0
+            indices, values = indices[kept_ones], values[kept_ones]
+            counts = _counted(indices, lengths)
+        return JointSigns(v.size, lengths, speak.copy(), counts, indices, values < 0.0, scales, bits)
 
     def _made(self) -> tuple[Compressor, ...]:
         """Return the operator of each block."""
@@ -165,6 +150,11 @@ class Blockwise:
             raise JobError(f"compressor.sizes add up to {sum(self.sizes)}, must add up to the dimension, {dim}")
 
 
+def _counted(indices: Indices, lengths: Indices) -> Indices:
+    """Return how many of the ascending ``indices`` are in each block."""
+    return np.diff(np.searchsorted(indices, np.cumsum(lengths)), prepend=0)
+
+
 def _with(inner: Compressor, k: int | str | None, size: int) -> Compressor:
     """Return ``inner`` with ``k`` at a block of ``size`` entries, all of them where it has fewer."""
     fitting = min(k, size) if isinstance(k, int) else k
@@ -173,79 +163,16 @@ def _with(inner: Compressor, k: int | str | None, size: int) -> Compressor:
     return cast(Compressor, dataclasses.replace(cast(Any, inner), k=fitting))
 
 
-@dataclass(slots=True)
-class BlocksCodec:
-    """The blocks' messages one after the other, each but the last after its length as a varint.
-
-    Where blocks may be silent a bitmap of those that speak comes first, bit i mod 8 of byte i div 8, from the least
-    significant, and only those follow.
-    """
-
-    sizes: tuple[int, ...]
-    codecs: tuple[Codec, ...]
-    partial: bool
-    dim: int = field(init=False)
-    max_bytes: int = field(init=False)
-    _work: Bytes = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        most = [codec.max_bytes for codec in self.codecs]
-        self.dim = sum(self.sizes)
-        self.max_bytes = self._bitmap + sum(most) + sum(varint_bytes(size) for size in most[:-1])
-        self._work = np.empty(max(most), dtype=np.uint8)
-
-    @property
-    def _bitmap(self) -> int:
-        return -(-len(self.codecs) // 8) if self.partial else 0
-
-    def encode(self, message: Message, out: Bytes) -> Size:
-        """Write ``message`` to the front of ``out``."""
-        m: Blocks = checked(message, Blocks, self.dim, self.dim)
-        spoken = [i for i, part in enumerate(m.parts) if not isinstance(part, Silent)]
-        if not spoken or (not self.partial and len(spoken) < len(m.parts)):
-            raise TypeError(f"this codec cannot leave out {len(m.parts) - len(spoken)} of {len(m.parts)} blocks")
-        header = at = self._bitmap
-        if self.partial:
-            bits = np.zeros(len(m.parts), dtype=np.uint8)
-            bits[spoken] = 1
-            out[:at] = np.packbits(bits, bitorder="little")
-        payload = 0
-        for i in spoken[:-1]:
-            size = self.codecs[i].encode(m.parts[i], self._work)
-            length = size.header + size.payload
-            start = write_varint(length, out, at)
-            header += start - at + size.header
-            payload += size.payload
-            at = start + length
-            out[start:at] = self._work[:length]
-        last = self.codecs[spoken[-1]].encode(m.parts[spoken[-1]], out[at:])
-        return Size(header + last.header, payload + last.payload)
-
-    def decode(self, data: Bytes, sender: int, round: int) -> Blocks:
-        """Read one message; raises ``ValueError`` where it is malformed."""
-        if data.size > self.max_bytes:
-            raise ValueError(f"malformed message: {data.size} bytes, expected at most {self.max_bytes}")
-        at = self._bitmap
-        spoken = self._speaking(data[:at]) if self.partial else [True] * len(self.codecs)
-        left = sum(spoken)
-        parts: list[Message] = []
-        for i, codec in enumerate(self.codecs):
-            if not spoken[i]:
-                parts.append(Silent(self.sizes[i]))
-                continue
-            length, left = data.size - at, left - 1
-            if left:
-                length, at = read_varint(data, at)
-            if length > data.size - at:
-                raise ValueError(f"malformed message: block {i} of {length} bytes, {data.size - at} are left")
-            parts.append(codec.decode(data[at : at + length], sender, round))
-            at += length
-        return Blocks(tuple(parts))
-
-    def _speaking(self, bitmap: Bytes) -> list[bool]:
-        """Return which blocks a message holds."""
-        bits = np.unpackbits(bitmap, bitorder="little")
-        n = len(self.codecs)
-        if bits.size < n or bits[n:].any() or not bits.any():
-            raise ValueError(f"malformed message: it does not begin with which of {n} blocks speak")
-        return [bool(bit) for bit in bits[:n].tolist()]
+def _join(
+    v: Vector, sizes: Sequence[int], speak: Mask, pick: Callable[[int, Vector], Indices]
+) -> tuple[Indices, Indices]:
+    """Return how many entries ``pick(block, part)`` keeps of each block, shape ``(blocks,)``, and their indices."""
+    counts = np.zeros(len(sizes), dtype=np.int64)
+    kept, start = [], 0
+    for i, (size, speaks) in enumerate(zip(sizes, speak.tolist(), strict=True)):
+        if speaks:
+            own = pick(i, v[start : start + size])
+            counts[i] = own.size
+            kept.append(own + start)
+        start += size
+    return counts, np.concatenate(kept)

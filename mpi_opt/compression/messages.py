@@ -8,7 +8,8 @@
 | ``DenseSigns`` | d signs, one scale | sign |
 | ``Levels`` | a support, signs, levels 1..s, one norm | qsgd, qsgd-top-k |
 | ``SharedSupport`` | values on a support that every node can draw | random-k |
-| ``Blocks`` (blockwise.py) | one message for each block of coordinates | blockwise |
+| ``Blocks`` (blocks.py) | one message for each block of coordinates | blockwise |
+| ``JointSigns``, ``JointValues`` (joint.py) | one support for all blocks, a scale a block or values | blockwise |
 
 Values, scales and norms are float64 numbers that fit ``value_bits``: with 32 they are fp32 numbers, so that sender and
 receivers add the same bits. Supports are int64, strictly ascending. Arrays become read-only with the message.
@@ -55,7 +56,7 @@ class Held:
         return [getattr(self, name) for name in names]
 
 
-def _signed(magnitudes: npt.NDArray[Any] | float, negative: Mask) -> Vector:
+def signed(magnitudes: npt.NDArray[Any] | float, negative: Mask) -> Vector:
     """Return plus or minus ``magnitudes``; a product, as a choice between two arrays costs a branch an entry."""
     return np.asarray(magnitudes * (1 - 2 * negative.view(np.int8)), dtype=np.float64)
 
@@ -154,7 +155,7 @@ class Signs(OnSupport):
 
     def entries(self) -> Vector:
         """Return the values at ``indices``."""
-        return _signed(self.scale, self.negative)
+        return signed(self.scale, self.negative)
 
     def floor_bits(self) -> float:
         """Return log2 C(d, k') + k' + 32 bits; 0 for the empty message."""
@@ -182,11 +183,11 @@ class DenseSigns(Held):
     def add_to(self, out: Vector, weight: float = 1.0) -> None:
         """Add ``weight * message`` to ``out`` in place."""
         if self.scale:
-            out += _signed(weight * self.scale, self.negative)
+            out += signed(weight * self.scale, self.negative)
 
     def dense(self) -> Vector:
         """Return the message as a new vector."""
-        return _signed(self.scale, self.negative) if self.scale else np.zeros(self.dim)
+        return signed(self.scale, self.negative) if self.scale else np.zeros(self.dim)
 
     def floor_bits(self) -> float:
         """Return d + 32 bits; 0 for the zero message."""
@@ -212,7 +213,7 @@ class Levels(OnSupport):
 
     def entries(self) -> Vector:
         """Return the values at ``indices``."""
-        return _signed(self.levels * (self.norm / self.divisor), self.negative)
+        return signed(self.levels * (self.norm / self.divisor), self.negative)
 
     def floor_bits(self) -> float:
         """Return log2 C(d, k') + k' (1 + log2 s) + 32 bits; 0 for the empty message."""

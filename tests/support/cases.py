@@ -129,7 +129,7 @@ CASES = {
     "by tensor, top-k": _tensors(
         Constant(3.0), {"threshold": setting.constant(3.0)}, TopK(2), compressors.top_k, sync_every=2
     ),
-    "by tensor, silence": _tensors(Constant(40.0), {"threshold": setting.constant(40.0)}, longest=4),
+    "by tensor, silence": _tensors(Constant(10.0), {"threshold": setting.constant(10.0)}, longest=4),
     "by tensor, firing rate": _tensors(FiringRate(0.4), {"target_rate": 0.4}),
     "by tensor, overlap, momentum": _tensors(
         Constant(30.0), {"threshold": setting.constant(30.0)}, overlap=True, momentum=0.5, gamma=0.1

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mpi_opt.compression.base import Message
-from mpi_opt.compression.blockwise import Blocks
+from mpi_opt.compression.blocks import Blocks
 from mpi_opt.compression.registry import COMPRESSORS, make_compressor
 from mpi_opt.draws import Key, Purpose
 from mpi_opt.errors import DivergedError, JobError

@@ -1,6 +1,7 @@
 """Blocks that speak by themselves: the decision by hand, the wire, counted bytes, and the job's keys."""
 
 import re
+import struct
 from typing import NamedTuple
 
 import numpy as np
@@ -12,13 +13,14 @@ from mpi_opt.algorithms.parts.tensor_trigger import TensorTrigger
 from mpi_opt.algorithms.parts.trigger import Trigger
 from mpi_opt.algorithms.sparq_sgd import SparqSGD
 from mpi_opt.build import build
-from mpi_opt.compression.blockwise import Blockwise, Silent
+from mpi_opt.compression.blockwise import Blockwise
 from mpi_opt.compression.identity import Identity
+from mpi_opt.compression.qsgd import QSGD
 from mpi_opt.compression.random_k import RandomK
 from mpi_opt.compression.sign import Sign, SignTopK
 from mpi_opt.compression.top_k import TopK
 from mpi_opt.draws import Key, Purpose
-from mpi_opt.errors import JobError
+from mpi_opt.errors import DivergedError, JobError
 from mpi_opt.forecast.traffic import traffic
 from mpi_opt.job import load_job, to_toml
 from mpi_opt.network.collectives import Solo
@@ -114,7 +116,7 @@ def test_trigger_and_compressor_must_have_the_same_blocks():
 # --- the wire ---
 
 
-@pytest.mark.parametrize("inner", [SignTopK(2), TopK("30%"), Identity(), Sign(), RandomK(2)])
+@pytest.mark.parametrize("inner", [Identity(), Sign(), RandomK(2), QSGD(3)])
 @pytest.mark.parametrize("count", [1, 3, 8, 9, 20])
 def test_a_message_is_the_bitmap_and_the_speaking_blocks_alone(inner, count):
     rng = np.random.default_rng(count)
@@ -148,12 +150,101 @@ def test_a_message_is_the_bitmap_and_the_speaking_blocks_alone(inner, count):
             assert mine.tobytes() == theirs.tobytes()
 
 
-def test_malformed_bitmaps_are_refused():
-    operator = Blockwise(SignTopK(1), [3, 4, 5], partial=True)
+def read_by_hand(data, sizes, signs):
+    """Return the vector that a joint message of blocks says, in plain Python from the format's description."""
+    blocks = -(-len(sizes) // 8)
+    speak = [data[b // 8] >> b % 8 & 1 for b in range(len(sizes))]
+    where = [j for b, n in enumerate(sizes) for j in range(sum(sizes[:b]), sum(sizes[: b + 1])) if speak[b]]
+    owner = [b for b, n in enumerate(sizes) for _ in range(n) if speak[b]]
+    kind, parameter, at = data[blocks] & 7, data[blocks] >> 3, blocks + 1
+    out = [0.0] * sum(sizes)
+    if kind == 0:
+        assert at == len(data)
+        return out, speak
+    count, shift = (0, 0) if kind == 2 else (len(where), 0)
+    while kind == 2:
+        count |= (data[at] & 127) << shift
+        shift, at = shift + 7, at + 1
+        if data[at - 1] < 128:
+            break
+    floats = sum(speak) if signs else count
+    values = struct.unpack(f"<{floats}f", bytes(data[at : at + 4 * floats]))
+    stream = [byte >> j & 1 for byte in data[at + 4 * floats :] for j in range(8)]
+    negative = [stream.pop(0) for _ in range(count)] if signs else []
+    if kind == 2:
+        low = [0] * count
+        for plane in range(parameter):
+            for j in range(count):
+                low[j] |= stream.pop(0) << plane
+        places, place = [], -1
+        for j in range(count):
+            high = 0
+            while not stream.pop(0):
+                high += 1
+            place += 1 + (high << parameter | low[j])
+            places.append(place)
+    else:
+        places = list(range(count))
+    assert len(stream) < 8
+    assert not any(stream)
+    scales = dict(zip([b for b in range(len(sizes)) if speak[b]], values, strict=False))
+    for j, place in enumerate(places):
+        out[where[place]] = (-1) ** negative[j] * scales[owner[place]] if signs else values[j]
+    return out, speak
+
+
+@pytest.mark.parametrize("inner", [SignTopK(2), SignTopK("20%"), SignTopK(40), TopK("30%"), TopK(40)])
+@pytest.mark.parametrize("count", [1, 3, 9, 20])
+def test_a_joint_message_is_as_described_and_says_what_its_blocks_would(inner, count):
+    rng = np.random.default_rng(count)
+    sizes = [*rng.integers(1, 40, count - 1).tolist(), 40]
+    operator, v = Blockwise(inner, sizes, partial=True), rng.normal(size=sum(sizes))
+    v[: sizes[0]] *= rng.integers(0, 2)  # a block that may have nothing to say
+    codec, out = operator.codec(v.size, 3), np.empty(10_000, dtype=np.uint8)
+    for turn in range(6):
+        speak = rng.random(count) < (0.5 if turn else 1.0)
+        speak[rng.integers(count)] = True
+        message = operator.compress_some(v, KEY, speak)
+        expected, floor, at = np.zeros(v.size), 0.0, 0
+        for i, size in enumerate(sizes):
+            if speak[i]:
+                alone = operator._operators[i].compress(v[at : at + size], KEY)
+                expected[at : at + size] = alone.dense()
+                floor += alone.floor_bits()
+            at += size
+        assert message.dense().tobytes() == expected.tobytes()
+        assert message.floor_bits() == pytest.approx(floor)
+        assert message.count == np.count_nonzero(expected)
+        size = sum(codec.encode(message, out))
+        assert size <= codec.max_bytes
+        by_hand, spoke = read_by_hand(out[:size].tolist(), sizes, isinstance(inner, SignTopK))
+        np.testing.assert_array_equal(by_hand, expected)
+        assert spoke == speak.tolist()
+        assert codec.decode(out[:size].copy(), 1, 4) == message
+
+
+def test_values_too_small_for_their_bits_are_not_kept():
+    v = np.array([1e-46, 1e-46, 2.0, 1e-46, 3.0])
+    for inner, expected in ((TopK(2), [0, 0, 2, 0, 3]), (SignTopK(2), [0, 0, 2, 0, 3])):
+        operator = Blockwise(inner, [2, 1, 2])
+        message = operator.compress(v, KEY)
+        alone = np.concatenate([inner.compress(v[:2], KEY).dense(), v[2:3], inner.compress(v[3:], KEY).dense()])
+        assert message.dense().tolist() == alone.tolist()
+        assert message.dense()[:3].tolist() == expected[:3]
+        out = np.empty(operator.codec(5, 0).max_bytes, dtype=np.uint8)
+        size = sum(operator.codec(5, 0).encode(message, out))
+        assert operator.codec(5, 0).decode(out[:size], 0, 0) == message
+    with pytest.raises(DivergedError, match="node 1, exchange 4"):
+        Blockwise(SignTopK(1), [1, 1]).compress(np.array([0.0, 1e39]), KEY)
+
+
+@pytest.mark.parametrize("inner", [SignTopK(1), Sign()])
+def test_malformed_bitmaps_are_refused(inner):
+    operator = Blockwise(inner, [3, 4, 5], partial=True)
     codec, out = operator.codec(12, 0), np.empty(100, dtype=np.uint8)
     size = sum(codec.encode(operator.compress_some(np.ones(12), KEY, bools(0, 1, 0)), out))
     good = out[:size].copy()
-    assert [type(part) for part in codec.decode(good, 0, 0).parts][::2] == [Silent, Silent]
+    assert codec.decode(good, 0, 0).dense().any()
     for first in (0, 2 | 8, 128):
         bad = good.copy()
         bad[0] = first
@@ -165,26 +256,48 @@ def test_malformed_bitmaps_are_refused():
         codec.decode(np.append(good[:1] | 4, good[1:]), 0, 0)  # a block too few
 
 
-def test_silence_is_no_message_and_whole_messages_leave_nothing_out():
-    partial, whole = (Blockwise(SignTopK(1), [3, 4], partial=flag) for flag in (True, False))
+def test_what_a_joint_message_cannot_be():
+    codec = Blockwise(SignTopK(1), [3, 4], partial=True).codec(7, 0)
+    one = [1, 2, 1, 0, 0, 0x80, 0x3F, 0b10]  # the first block: RICE of one entry, scale 1, positive, place 0
+    assert codec.decode(np.array(one, dtype=np.uint8), 0, 0).dense().tolist() == [1, 0, 0, 0, 0, 0, 0]
+    both = [3, 2, 2, *one[3:7], *one[3:7]]
+    good = [*both, 0b100100]  # places 0 and 3: bits of two signs, then 1 0 0 1
+    assert codec.decode(np.array(good, dtype=np.uint8), 0, 0).dense().tolist() == [1, 0, 0, 1, 0, 0, 0]
+    for bad, says in (
+        ([*both, 0b1100], "more entries than it may"),  # both in the first block
+        ([3, 2, 1, *both[3:], 0b10], "does not fit its block"),  # a scale of a block without entries
+        ([*one[:3], 0, 0, 0, 0, one[-1]], "does not fit its block"),
+        ([*one[:3], 0, 0, 0x80, 0xBF, one[-1]], "does not fit its block"),
+        ([1, 1, *one[3:]], "kind 1"),  # all three entries, where one is allowed
+        ([1, 2, 2, *one[3:]], "2 entries announced"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            codec.decode(np.array(bad, dtype=np.uint8), 0, 0)
+
+
+@pytest.mark.parametrize("inner", [SignTopK(1), Sign()])
+def test_silence_is_no_message_and_whole_messages_leave_nothing_out(inner):
+    partial, whole = (Blockwise(inner, [3, 4], partial=flag) for flag in (True, False))
     out = np.empty(100, dtype=np.uint8)
-    with pytest.raises(TypeError, match="leave out 2 of 2"):
-        partial.codec(7, 0).encode(partial.compress_some(np.ones(7), KEY, bools(0, 0)), out)
     with pytest.raises(TypeError, match="leave out 1 of 2"):
         whole.codec(7, 0).encode(partial.compress_some(np.ones(7), KEY, bools(1, 0)), out)
+    with pytest.raises((TypeError, ValueError)):
+        partial.codec(7, 0).encode(partial.compress_some(np.ones(7), KEY, bools(0, 0)), out)
 
 
 def test_bytes_and_silences_of_a_run_are_those_of_its_messages():
     made = cases.make("by tensor", 5)
-    network, sent, silent = Lockstep(made.neighbours, made.codec), [0] * 5, [0] * 5
-    encode, seen = made.codec.encode, []
+    sent, silent, seen = [0] * 5, [0] * 5, []
 
     class Spy:
         max_bytes, decode = made.codec.max_bytes, made.codec.decode
 
         def encode(self, message, out):
-            seen.append(message)
-            return encode(message, out)
+            size = made.codec.encode(message, out)
+            by_hand, speak = read_by_hand(out[: sum(size)].tolist(), cases.BLOCKS, True)  # to the last byte
+            np.testing.assert_array_equal(by_hand, message.dense())
+            seen.append((speak, sum(size)))
+            return size
 
     network = Lockstep(made.neighbours, Spy())
     _, fired, _, _ = cases.drive(made, network, 120)
@@ -192,14 +305,9 @@ def test_bytes_and_silences_of_a_run_are_those_of_its_messages():
     for row in fired:
         for i, spoke in enumerate(row):
             silent[i] += not spoke
-            if spoke:
-                parts = [part for part in next(order).parts if not isinstance(part, Silent)]
-                # bitmap; kind and, of some entries, their count; lengths of all but the last; scale; signs and places
-                out = np.empty(100, dtype=np.uint8)
-                each = [sum(SignTopK(min(2, p.dim)).codec(p.dim, 0).encode(p, out)) for p in parts]
-                sent[i] += 1 + sum(each) + len(each) - 1
+            sent[i] += next(order)[1] if spoke else 0
     assert next(order, None) is None
-    assert {len([p for p in m.parts if isinstance(p, Silent)]) for m in seen} >= {1, 2}
+    assert {sum(speak) for speak, _ in seen} >= {1, 2}
     for i, counted in enumerate(network.traffic):
         degree = len(made.neighbours[i])
         assert counted.payload_bytes + counted.header_bytes == sent[i] * degree
@@ -310,6 +418,5 @@ def test_what_cannot_be_is_refused_by_its_key(tmp_path, changes, says):
 
 def test_plan_foretells_a_message_of_all_blocks(tmp_path):
     built = built_of(tmp_path, "algorithm.trigger='tensor'")
-    # bitmap, length; 2 of 6: kind, count, scale, a byte or two of places and signs; intercept: kind, scale, sign
-    exchanged = traffic(built).exchanged
-    assert 1 + 1 + (2 + 4 + 1) + (1 + 4 + 1) <= exchanged.message <= 1 + 1 + (2 + 4 + 2) + (1 + 4 + 1)
+    # bitmap, kind, count, two scales, three signs and the places of 3 among 7 in 5 to 7 bits
+    assert traffic(built).exchanged.message in (1 + 2 + 8 + 1, 1 + 2 + 8 + 2)
