@@ -105,10 +105,11 @@ def run(lab: Lab, job: Path, out: Path, *settings: str, timeout: float = 60.0) -
 def predicted(job: Path, profile: NetworkProfile) -> float:
     """Return what the model says of a step on four nodes: one node's own work, and the network.
 
-    The work is timed here, three times, and the middle taken: other programs disturb it.
+    The work is timed here, three times, and the middle taken: other programs disturb it. Long enough for whole courses,
+    or the reductions that begin a run would count for more steps than they are part of.
     """
     built = build(load_job(job), Solo(), 4, range(4))
-    said = [predict_step(work_of_job(built, seconds=0.15, split=False), profile).total for _ in range(3)]
+    said = [predict_step(work_of_job(built, seconds=0.6, split=False), profile).total for _ in range(3)]
     return sorted(said)[1]
 
 
