@@ -184,6 +184,11 @@ def _compute(job: Job, l2: float | None, problem: str, files: str) -> Optimum:
 
 def _whole(job: Job, l2: float | None, method: str, loaded: Built | None = None) -> Built:
     """Return the job's objective on all rows in one shard, with a Newton method for it."""
+    if job.problem.module is not None:
+        raise JobError(
+            f"problem.module = {job.problem.module!r}: the least F of a module cannot be computed; give --reference F "
+            "or RUN, or another --measure"
+        )
     keys = METHODS[job.algorithm.name].keys - {"name"}
     settings = [f"algorithm.{key}=" for key in sorted(keys)]
     settings += [f"algorithm.name={method}", "data.partition=contiguous", "network=", "stop=", "stop.steps=1"]

@@ -5,6 +5,7 @@
 
 from mpi_opt.problems.torch.flat import Block, FlatModule
 from mpi_opt.problems.torch.problem import TorchProblem
+from mpi_opt.problems.torch.setting import steady
 from mpi_opt.restoring import load_module
 
-__all__ = ["Block", "FlatModule", "TorchProblem", "load_module"]
+__all__ = ["Block", "FlatModule", "TorchProblem", "load_module", "steady"]

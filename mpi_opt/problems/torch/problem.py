@@ -21,7 +21,7 @@ from mpi_opt.problems.torch.rows import ArrayRows, Batch, DatasetRows, Rows
 from mpi_opt.types import Features, Indices, Vector
 
 _CHUNK = 256
-"""Rows that a pass over the shard takes at a time."""
+"""Rows that a pass over the shard takes at a time, at most."""
 
 
 class TorchProblem:
@@ -141,12 +141,11 @@ class TorchProblem:
         return self._scale * self._sums(x).loss + self.penalty(x)
 
     def gradient(self, x: Vector, out: Vector | None = None) -> Vector:
-        """Return the gradient over all rows, of the module as it trains, 256 rows at a time; ``out`` may be x."""
+        """Return the gradient over all rows, of the module as it trains, up to 256 rows at a time; ``out`` may be x."""
         self.flat.load(x)
         total, part = np.multiply(x, self._l2), np.empty(self.dim)
         with self.flat.training(self._seed):
-            for begin in range(0, self.rows, _CHUNK):
-                piece = slice(begin, begin + _CHUNK)
+            for piece in _pieces(self.rows):
                 batch = self._rows.take(piece)
                 self._backward(batch, piece)
                 self.flat.gradient(self._scale * batch.labels.numel(), part)
@@ -208,8 +207,7 @@ class TorchProblem:
         self.flat.load(x)
         self.flat.evaluating()
         loss, wrong = 0.0, 0
-        for begin in range(0, self.rows, _CHUNK):
-            piece = slice(begin, begin + _CHUNK)
+        for piece in _pieces(self.rows):
             batch = self._rows.take(piece)
             output = forward(self.flat.module, batch.inputs)
             losses = self._loss.rows(output, batch.labels)
@@ -238,6 +236,12 @@ class TorchProblem:
                 'loss = "squared" needs (1,) or (1, 1)'
             )
         return 1
+
+
+def _pieces(rows: int) -> list[slice]:
+    """Return a cut of so many rows into pieces of nearly equal length: batch normalisation takes no single row."""
+    count = -(-rows // _CHUNK)
+    return [slice(rows * piece // count, rows * (piece + 1) // count) for piece in range(count)]
 
 
 def forward(module: torch.nn.Module, inputs: torch.Tensor) -> Any:
