@@ -38,7 +38,11 @@ def sparq(**options):
 
 def test_the_program_of_the_page():
     (code,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "minimize" in block]
-    alone = code.replace("from mpi4py import MPI\n", "").replace("MPI.COMM_WORLD", "None")
+    alone = (
+        code.replace("from mpi4py import MPI\n", "")
+        .replace("MPI.COMM_WORLD", "None")
+        .replace("steps=1000", "steps=300")
+    )
     X, y = two_moons()
     torch.manual_seed(3)
     names = {"net": mlp((2,), 2, hidden=[16]), "X": X, "y": y, "algorithm": sparq()}
@@ -46,7 +50,7 @@ def test_the_program_of_the_page():
     with torch.no_grad():
         right = names["net"](torch.from_numpy(X).float()).argmax(1).numpy() == y
     assert right.mean() > 0.97
-    assert names["result"].steps == 1000
+    assert names["result"].steps == 300
 
 
 def test_the_factory_of_the_page(tmp_path):

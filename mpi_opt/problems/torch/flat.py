@@ -137,7 +137,9 @@ class FlatModule:
         """Write ``factor`` times the gradient of the last ``backward`` to ``out``, float64, shape ``(dim,)``."""
         if self._back is not self._slopes:
             self._back.copy_(self._slopes)
-        np.multiply(self._host_slopes, factor, out=out, dtype=np.float64)
+        np.copyto(out, self._host_slopes)  # converted first: several times as fast as multiplying mixed types
+        if factor != 1.0:
+            out *= factor
 
     def zero(self) -> None:
         """Set the gradient back to zero."""
@@ -149,15 +151,23 @@ class FlatModule:
 
         Other buffers that the module changes as it trains are set back before, so that nothing is remembered.
         """
-        devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(seed)
+        # Not torch.manual_seed, which formats a traceback for every kind of device that is not in use.
+        there = self.device.type == "cuda"
+        host, own = torch.default_generator.get_state(), torch.cuda.get_rng_state(self.device) if there else None
+        torch.default_generator.manual_seed(seed)
+        if own is not None:
+            torch.cuda.manual_seed(seed)
+        try:
             if not self.module.training:
                 self.module.train()
             for buffer, value in self._fixed:
                 buffer.copy_(value)
             self.zero()
             yield
+        finally:
+            torch.default_generator.set_state(host)
+            if own is not None:
+                torch.cuda.set_rng_state(own, self.device)
 
     def evaluating(self) -> None:
         """Make ready to evaluate the loaded point: no dropout, the statistics of the calibration rows."""
