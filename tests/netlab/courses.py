@@ -1,20 +1,17 @@
 """Jobs that are run on an emulated network, and what their runs leave: figures on disk, and traffic at the switch."""
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from support.mpirun import Result
-from support.netlab import Lab
+from support.netlab import FIRST, Lab
 
-from mpi_opt.build import build
-from mpi_opt.forecast.calibrate import work_of_job
-from mpi_opt.job import load_job
-from mpi_opt.network.collectives import Solo
 from mpi_opt.report.course import Course
 from mpi_opt.report.reading import read_course
-from mpi_opt.scaling.cost import NetworkProfile
-from mpi_opt.scaling.stepmodel import predict_step
 
 SPARQ = """
 [graph]
@@ -102,15 +99,29 @@ def run(lab: Lab, job: Path, out: Path, *settings: str, timeout: float = 60.0) -
     return Ran(job, read_course(out), result, moved["bytes"], moved["payload"], int(moved["dropped"]))
 
 
-def predicted(job: Path, profile: NetworkProfile) -> float:
-    """Return what the model says of a step on four nodes: one node's own work, and the network.
+def predicted(job: Path, network: Path | None) -> float:
+    """Return what the model says of a step on four nodes: one node's own work, and the network as measured, or none.
 
-    The work is timed here, three times, and the middle taken: other programs disturb it. Long enough for whole courses,
-    or the reductions that begin a run would count for more steps than they are part of.
+    The work is timed in a process that comes before others as the ranks do, and so has the cores that they have.
     """
-    built = build(load_job(job), Solo(), 4, range(4))
-    said = [predict_step(work_of_job(built, seconds=0.6, split=False), profile).total for _ in range(3)]
-    return sorted(said)[1]
+    words = [
+        "sh",
+        "-c",
+        FIRST,
+        sys.executable,
+        "-P",
+        "-m",
+        "netlab.predicting",
+        job,
+        "-" if network is None else network,
+    ]
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        words, env=environment, start_new_session=True, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return float(done.stdout)
 
 
 def write(folder: Path, name: str, method: str, *, steps: int, every: int, rows: int, features: int, most: int) -> Path:

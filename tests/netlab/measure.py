@@ -19,8 +19,7 @@ from support.netlab import Lab, missing
 
 from mpi_opt.comparing import Request, compare
 from mpi_opt.run.progress import size
-from mpi_opt.scaling.cost import NetworkProfile
-from mpi_opt.scaling.fitted import Measurement, read_network
+from mpi_opt.scaling.fitted import read_network
 from mpi_opt.studies.common import fill, table
 
 HOSTS, DELAY, RATE = 4, 10.0, 100.0
@@ -127,8 +126,8 @@ RACES = (
 )
 
 
-def network(lab: Lab, folder: Path) -> tuple[Measurement, str]:
-    """Measure between the hosts; return what was found, and its table."""
+def network(lab: Lab, folder: Path) -> tuple[Path, str]:
+    """Measure between the hosts; return the file of what was found, and its table."""
     path = folder / "network.json"
     lab.mpirun(["mpi-opt", "info", "--network", "--json", path], timeout=150).check()
     found = read_network(path)
@@ -139,7 +138,7 @@ def network(lab: Lab, folder: Path) -> tuple[Measurement, str]:
         rows.append([name, *(f"{1e3 * curve.at(nbytes):.1f} ms" for nbytes in (8, 2048, 32768, 262144))])
     head = ["", "8 B", "2 KiB", "32 KiB", "256 KiB"]
     said = f"Fitted to the messages: latency {1e3 * line.latency:.1f} ms, {8e-6 * line.bandwidth:.0f} Mbit/s."
-    return found, table(head, rows) + "\n\n" + said
+    return path, table(head, rows) + "\n\n" + said
 
 
 def timed(lab: Lab, folder: Path) -> dict[str, tuple[courses.Ran, list[courses.Ran]]]:
@@ -154,12 +153,12 @@ def timed(lab: Lab, folder: Path) -> dict[str, tuple[courses.Ran, list[courses.R
     return ran
 
 
-def steps(ran: Mapping[str, tuple[courses.Ran, list[courses.Ran]]], profile: NetworkProfile) -> str:
+def steps(ran: Mapping[str, tuple[courses.Ran, list[courses.Ran]]], network: Path) -> str:
     """Return predicted and measured seconds a step."""
     rows = []
     for name, (short, long) in ran.items():
         took = [courses.seconds_a_step(each, short) for each in long]
-        predicted = courses.predicted(long[0].course.path / "job.toml", profile)
+        predicted = courses.predicted(long[0].course.path / "job.toml", network)
         measured = statistics.median(took)
         spread = f"{1e3 * measured:.2f} ms ({1e3 * min(took):.2f} to {1e3 * max(took):.2f})"
         rows.append([name, f"{1e3 * predicted:.2f} ms", spread, f"{predicted / measured:.2f}"])
@@ -262,12 +261,12 @@ def main(words: Sequence[str]) -> int:
                 fill(options.page.resolve(), part, text)
 
         if wanted & {"network", "steps"}:
-            found, text = network(lab, folder)
+            path, text = network(lab, folder)
             show("network", text)
         if wanted & {"steps", "traffic"}:
             ran = timed(lab, folder)
             if "steps" in wanted:
-                show("steps", steps(ran, found.profile))
+                show("steps", steps(ran, path))
             show("traffic", traffic(ran))
         if "overlap" in wanted:
             show("overlap", overlap(lab, folder))

@@ -25,7 +25,7 @@ from netlab import hosts
 from support.mpirun import _RANK, _STRICT, _TESTS, _TOKEN, Result, _run, find_launcher
 
 _ENTER = Path(hosts.__file__).with_name("enter")
-_FIRST = 'if [ -w /proc/self/autogroup ]; then echo -10 >/proc/self/autogroup; fi 2>/dev/null; exec "$0" "$@"'
+FIRST = 'if [ -w /proc/self/autogroup ]; then echo -10 >/proc/self/autogroup; fi 2>/dev/null; exec "$0" "$@"'
 """Hosts have cores of their own. Here they come at least before this machine's other sessions."""
 
 _LIMIT = 30.0
@@ -145,7 +145,7 @@ class Lab:
             machines.write_text("".join(f"{hosts.address(host)}:1\n" for host in range(self.n)))
             stacks_at = time.time() + timeout - min(2.0, timeout / 4)
             start = [launcher.path, "-launcher", "ssh", "-launcher-exec", str(_ENTER), "-iface", "eth0"]
-            start += ["-f", str(machines), "-n", str(n), "sh", "-c", _FIRST, sys.executable, str(_RANK)]
+            start += ["-f", str(machines), "-n", str(n), "sh", "-c", FIRST, sys.executable, str(_RANK)]
             start += [str(logs), repr(stacks_at)]
             path = os.pathsep.join(filter(None, [str(_TESTS), os.environ.get("PYTHONPATH")]))
             environment = {
