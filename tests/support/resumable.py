@@ -47,6 +47,15 @@ CASES = {
     "weighted": (
         SGD, "sparq-sgd", {**_SPARQ, "compressor": '{ name = "random-k", k = 2 }', "output": '"weighted"'}, "",
     ),
+    "by-tensor": (
+        SGD, "squarm-sgd",
+        {
+            **_SPARQ, "overlap": "true", "trigger": '"tensor"', "longest_silence": 4,
+            "threshold": '{ schedule = "firing-rate", target = 0.4 }',
+            "compressor": '{ name = "blockwise", sizes = [3, 1, 2], inner = { name = "sign-top-k", k = 2 } }',
+        },
+        "",
+    ),
     "squarm-sgd": (SGD, "squarm-sgd", {**_SPARQ, "overlap": "true"}, ""),
     "choco-sgd": (SGD, "choco-sgd", {**_CHOCO, "compressor": '{ name = "qsgd", levels = 4 }'}, ""),
     "d-psgd": (SGD, "d-psgd", _PLAIN, ""),
