@@ -3,6 +3,9 @@
 import errno
 import os
 import stat
+import struct
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,17 @@ _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVA
 
 _CHUNK_SLOTS = 31
 """HDF5 2.0 makes a table of 8191 chunks for every dataset: 2.5 MB a file, where one chunk of each is in use."""
+
+
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# What reads a whole file beside a writer, in a process of its own.
+_PROBE = """
+import sys, h5py
+with h5py.File(sys.argv[1], "r", swmr=True, locking=False) as file:
+    dict(file.attrs)
+    file.visititems(lambda _, each: each[()] if isinstance(each, h5py.Dataset) else None)
+"""
+_PROBE_SECONDS = 20.0
 
 
 def _locks_refused(error: OSError) -> bool:
@@ -152,9 +166,10 @@ def open_reading(path: Path) -> Any:
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     reasons: list[str] = []
-    # A reader of a file that is being written must say so (swmr); a file of the old format can only be opened plainly.
-    for swmr in (True, False):
-        for locking in ("best-effort", False):
+    manners = _manners(path)
+    for swmr in manners:
+        # A plain reader's lock would stop a run that is resumed meanwhile; that of one beside a writer lasts no time.
+        for locking in ("best-effort", False) if len(manners) > 1 else (False,):
             try:
                 return h5py.File(path, "r", swmr=swmr, locking=locking)
             except (OSError, ValueError) as error:
@@ -165,6 +180,44 @@ def open_reading(path: Path) -> Any:
         f"{path}: cannot be opened as HDF5: {reasons[0]}. A file cut off by a full disk is lost beyond its last flush; "
         "where the file system's locks are at fault, set HDF5_USE_FILE_LOCKING=FALSE"
     )
+
+
+def _manners(path: Path) -> tuple[bool, ...]:
+    """Return whether to open a file as a reader beside a writer (swmr), in the order to try.
+
+    Such a reader takes what is damaged for half written and tries again, for hours: a file that was closed is opened
+    plainly, and one that a writer left open but that is shorter than it says is first read by a process that can be
+    ended. A file of the old format can only be opened plainly, and says nothing of this.
+
+    Raises
+    ------
+    DataError
+        It is cut off, and not readable for it.
+    """
+    head = _head(path)
+    if not head.startswith(_SIGNATURE) or (len(head) > 9 and (head[8] < 2 or head[9] != 8)):
+        return True, False
+    if len(head) < 48 or not head[11] & 1:  # no writer has it open, nor has one been killed with it
+        return (False,)
+    (end,) = struct.unpack_from("<Q", head, 28)
+    size = path.stat().st_size
+    if size < end and not _probed(path):
+        raise DataError(f"{path}: cut off: {size} of {end} bytes are there, and they cannot be read. Copy it anew")
+    return True, False
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(48)
+
+
+def _probed(path: Path) -> bool:
+    """Whether another process could read all of the file in time."""
+    command = [sys.executable, "-c", _PROBE, str(path)]
+    try:
+        return subprocess.run(command, capture_output=True, timeout=_PROBE_SECONDS, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def closed_cleanly(path: Path) -> bool:

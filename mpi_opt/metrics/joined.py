@@ -19,7 +19,7 @@ from mpi_opt.metrics import schema
 from mpi_opt.metrics.files import closed_cleanly, image, open_reading, replace_file
 from mpi_opt.metrics.lost import Lost, read_lost, told
 from mpi_opt.metrics.nodes import check_steps, cut_in_words, lengthened, rank_paths, read_all
-from mpi_opt.metrics.rank_file import RankMetrics, check_format, plain_attributes
+from mpi_opt.metrics.rank_file import DAMAGED, RankMetrics, check_format, plain_attributes
 
 FORMAT = "mpi_opt joined metrics"
 _ROWS = {"series": "evaluation", "syncs": "sync"}
@@ -144,24 +144,27 @@ def read_joined(path: str | os.PathLike[str]) -> JoinedMetrics:
     Raises
     ------
     DataError
-        The file is missing or no joined file, or a source is missing or short: names it.
+        The file is missing, damaged or no joined file, or a source is missing or short: names it.
     """
     path = Path(path)
     with open_reading(path) as file:
-        check_format(file, path, FORMAT)
-        names = [str(name) for name in file["sources/file"].asstr()[:]]
-        if file.attrs["kind"] == "virtual":
-            for index, name in enumerate(names):
-                expected = tuple(int(file[f"sources/{group}_rows"][index]) for group in ("series", "syncs"))
-                _verify(path.parent / name, expected)
-        return JoinedMetrics(
-            path=path,
-            attributes=plain_attributes(file),
-            series={name: data[:] for name, data in file["series"].items()},
-            syncs={name: data[:] for name, data in file["syncs"].items()},
-            hosts=tuple(str(host) for host in file["sources/host"].asstr()[:]),
-            statuses=tuple(str(status) for status in file["sources/status"].asstr()[:]),
-        )
+        try:
+            check_format(file, path, FORMAT)
+            names = [str(name) for name in file["sources/file"].asstr()[:]]
+            if file.attrs["kind"] == "virtual":
+                for index, name in enumerate(names):
+                    expected = tuple(int(file[f"sources/{group}_rows"][index]) for group in ("series", "syncs"))
+                    _verify(path.parent / name, expected)
+            return JoinedMetrics(
+                path=path,
+                attributes=plain_attributes(file),
+                series={name: data[:] for name, data in file["series"].items()},
+                syncs={name: data[:] for name, data in file["syncs"].items()},
+                hosts=tuple(str(host) for host in file["sources/host"].asstr()[:]),
+                statuses=tuple(str(status) for status in file["sources/status"].asstr()[:]),
+            )
+        except DAMAGED as error:
+            raise DataError(f"{path}: damaged: {error}") from error
 
 
 def _view(

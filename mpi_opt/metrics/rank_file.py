@@ -49,6 +49,10 @@ class RankMetrics:
         return len(self.series["step"])
 
 
+DAMAGED = (KeyError, OSError, RuntimeError, TypeError, ValueError, AttributeError)
+"""What h5py raises where a file's parts are broken, missing or of another kind than they should be."""
+
+
 def read_rank(path: str | os.PathLike[str], *, models: bool = True, steps_only: bool = False) -> RankMetrics:
     """Read ``metrics/rank_*.h5`` up to its last flush.
 
@@ -67,8 +71,8 @@ def read_rank(path: str | os.PathLike[str], *, models: bool = True, steps_only: 
     """
     path = Path(path)
     with open_reading(path) as file:
-        check_format(file, path, schema.FORMAT)
         try:
+            check_format(file, path, schema.FORMAT)
             rows, syncs = (int(count) for count in file["committed"][:])
             return RankMetrics(
                 path=path,
@@ -79,7 +83,7 @@ def read_rank(path: str | os.PathLike[str], *, models: bool = True, steps_only: 
                 average=_vector(file, "final/average") if models else None,
                 status=file["final/status"].asstr()[()],
             )
-        except (KeyError, OSError, RuntimeError) as error:
+        except DAMAGED as error:
             raise DataError(f"{path}: damaged: {error}") from error
 
 

@@ -141,3 +141,11 @@ def test_a_source_that_went_missing_or_was_replaced_is_an_error_on_reading(tmp_p
     write_rank(tmp_path, 1, 2, 3)
     assert read_joined(path).series["objective_local"][1].tolist() == [100.0, 101.0, 102.0]
     assert join(tmp_path) == path  # again, over the old one
+
+
+def test_a_joined_file_that_lacks_a_part_is_damaged(tmp_path):
+    write_rank(tmp_path, 0, 1, 3)
+    with h5py.File(join(tmp_path), "a") as file:
+        del file["sources/host"]
+    with pytest.raises(DataError, match=r"metrics\.h5: damaged"):
+        read_joined(tmp_path / "metrics.h5")

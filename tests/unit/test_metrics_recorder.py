@@ -219,8 +219,55 @@ def test_a_file_system_without_locks_is_written_and_read_without_them(tmp_path, 
     monkeypatch.setattr(files, "_open_swmr", appending)
     with Recorder(tmp_path / "r.h5", attributes=attributes(), dim=1) as recorder:
         recorder.row(numbers(3))
-    assert read_rank(tmp_path / "r.h5").series["step"].tolist() == [3]
+        recorder.flush()
+        assert read_rank(tmp_path / "r.h5").series["step"].tolist() == [3]
     assert asked == [True, False, "best-effort", False]
+    assert read_rank(tmp_path / "r.h5").series["step"].tolist() == [3]
+    assert asked == [True, False, "best-effort", False, False]  # closed: nobody is to be kept out
+
+
+@pytest.mark.parametrize(("share", "closed"), [(0.0003, True), (0.4, True), (0.02, False)])
+def test_a_file_that_is_cut_off_is_told_at_once(tmp_path, share, closed):
+    whole, cut = tmp_path / "r.h5", tmp_path / "cut.h5"
+    recorder = Recorder(whole, attributes=attributes(), dim=1, flush_seconds=0.0)
+    recorder.row(numbers(3))
+    if closed:
+        recorder.close()
+    data = whole.read_bytes()
+    recorder.close()
+    assert bool(data[11] & 1) is not closed
+    cut.write_bytes(data[: int(share * len(data))])
+    # HDF5 itself would try again for hours: nothing short of another process ends that.
+    command = [sys.executable, "-c", _READ, str(cut)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "DataError" in done.stdout
+    assert "cut.h5" in done.stdout
+
+
+_READ = """
+import sys
+from mpi_opt.errors import DataError
+from mpi_opt.metrics import files, rank_file
+files._PROBE_SECONDS = 1.0
+try:
+    rank_file.read_rank(sys.argv[1])
+except DataError as error:
+    print("DataError", error)
+"""
+
+
+@pytest.mark.parametrize("error", [KeyError("checksum"), AttributeError("shape"), TypeError("kind")])
+def test_what_h5py_raises_of_damage_is_a_data_error(tmp_path, monkeypatch, error):
+    path = tmp_path / "r.h5"
+    with Recorder(path, attributes=attributes(), dim=1) as recorder:
+        recorder.row(numbers(3))
+
+    def broken(*_):
+        raise error
+
+    monkeypatch.setattr(h5py.AttributeManager, "get", broken)
+    with pytest.raises(DataError, match=r"r\.h5: damaged"):
+        read_rank(path)
 
 
 def test_a_lock_that_another_process_holds_is_an_error_with_the_remedy(tmp_path, monkeypatch):
