@@ -15,7 +15,7 @@ from mpi_opt import jobtext
 from mpi_opt.algorithmkeys import Algorithm
 from mpi_opt.datakeys import Data, Prepare
 from mpi_opt.errors import JobError
-from mpi_opt.keytypes import Count, NotNegative, Positive, Table, says
+from mpi_opt.keytypes import Count, Positive, Table, says
 from mpi_opt.problemkeys import Problem
 from mpi_opt.scaling.profiles import allowed as networks
 from mpi_opt.scaling.profiles import parse_profile
@@ -128,7 +128,7 @@ class Stragglers(Table, frozen=True, kw_only=True):
     """``clock.stragglers``: nodes that are slow for a step."""
 
     share: Annotated[float, says("a number from 0 to 1", ge=0, le=1)]
-    factor: Positive
+    factor: Annotated[float, says("a number above 0, up to 1e9", gt=0, le=1e9)]
 
 
 class Clock(Table, frozen=True, kw_only=True):
@@ -136,10 +136,10 @@ class Clock(Table, frozen=True, kw_only=True):
 
     network: Annotated[str, says(f"a network: {networks()}")]
     compute: Annotated[
-        Literal["counted", "measured"] | Annotated[float, Meta(ge=0)],
-        says('"counted", "measured" or seconds a step, a number >= 0'),
+        Literal["counted", "measured"] | Annotated[float, Meta(ge=0, le=1e9)],
+        says('"counted", "measured" or seconds a step, a number from 0 to 1e9'),
     ] = "counted"
-    speed_spread: NotNegative = 0.0
+    speed_spread: Annotated[float, says("a number from 0 to 10", ge=0, le=10)] = 0.0
     stragglers: Stragglers | None = None
 
     def __post_init__(self) -> None:

@@ -25,6 +25,8 @@ _UNITS: Mapping[str, Mapping[str, float]] = MappingProxyType(
 _SPOKEN: Mapping[str, str] = MappingProxyType(
     {"latency": "s, ms, us or ns", "bandwidth": "bit/s or B/s with k, M or G before it", "overhead": "s, ms, us or ns"}
 )
+_SLOWEST, _LONGEST = 1e-3, 1e9
+"""Bytes a second and seconds: what is beyond them makes sums of times that are no numbers."""
 _NUMBER = re.compile(r"\s*([0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z/]+)\s*\Z")
 
 
@@ -89,6 +91,8 @@ def _quantity(text: str, key: str, value: str) -> float:
     if match is None or match[2] not in units:
         raise JobError(f"network {text!r}: {key} {value!r}: allowed: a number and its unit, {_SPOKEN[key]}")
     quantity = float(match[1]) * units[match[2]]
-    if not math.isfinite(quantity) or (key == "bandwidth" and not quantity):
-        raise JobError(f"network {text!r}: {key} {value!r}: allowed: a finite number, and a bandwidth above 0")
+    if key == "bandwidth" and not (_SLOWEST <= quantity < math.inf):
+        raise JobError(f"network {text!r}: {key} {value!r}: allowed: a finite number, {_SLOWEST:g} B/s or more")
+    if key != "bandwidth" and quantity > _LONGEST:
+        raise JobError(f"network {text!r}: {key} {value!r}: allowed: a finite number, at most {_LONGEST:g} s")
     return quantity
