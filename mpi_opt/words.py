@@ -19,6 +19,11 @@ def word_text(word: str) -> str:
     return json.dumps(word, ensure_ascii=not word.isprintable())
 
 
+def one_line(text: str) -> str:
+    """Return text in which what cannot be printed (line ends, terminal codes, no text) stands as an escape."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
 def number_text(number: float) -> str:
     """Return the shortest text that reads back as the same number; a whole one without a point."""
     if math.isfinite(number) and number == round(number) and abs(number) < 2**53:

@@ -17,6 +17,7 @@ from mpi_opt.metrics.lost import Lost, read_lost
 from mpi_opt.metrics.rank_file import read_rank
 from mpi_opt.report.course import COUNTS, FIGURES, SHARED, Array, Course
 from mpi_opt.types import Indices
+from mpi_opt.words import one_line
 
 _KEPT = frozenset((*SHARED, *FIGURES, *COUNTS))
 
@@ -74,7 +75,7 @@ def read_course(path: str | os.PathLike[str], label: str | None = None) -> Cours
         row[:have] = part.fired[:have]
     return Course(
         path=path,
-        label=label or (path.stem if path.is_file() else path.absolute().name),
+        label=one_line(label or (path.stem if path.is_file() else path.absolute().name)),
         attributes=attributes,
         state=_state([parts[node].status for node in alive]),
         nodes=n,

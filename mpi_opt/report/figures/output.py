@@ -3,6 +3,7 @@
 import io
 import re
 import threading
+import warnings
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from html import escape
@@ -63,7 +64,9 @@ _UNDATED: dict[str, dict[str, object]] = {
 
 def _image(figure: "Figure", kind: str, name: str) -> bytes:
     data = io.BytesIO()
-    with _settings():
+    with _settings(), warnings.catch_warnings():
+        # A run's name may hold letters that matplotlib's own font lacks; on the page the reader's fonts have them.
+        warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
         engine = figure.get_layout_engine()
         if engine is not None:
             engine.execute(figure)

@@ -37,6 +37,7 @@ __all__ = [
     "note",
     "power_text",
     "save",
+    "shown",
 ]
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
@@ -151,7 +152,7 @@ def label(axes: "Axes", *, x: str, y: str, title: str = "") -> None:
     axes.set_xlabel(x, fontsize=_PLAIN, color=INK)
     axes.set_ylabel(y, fontsize=_PLAIN, color=INK)
     if title:
-        axes.set_title(title, fontsize=_PLAIN, color=INK, loc="left")
+        axes.set_title(shown(title), fontsize=_PLAIN, color=INK, loc="left")
 
 
 def line(
@@ -190,10 +191,16 @@ def line(
         markersize=4.5,
         markerfacecolor="none" if model else look.colour,
         markevery=1 if np.count_nonzero(seen) <= _MARKS_A_LINE else _BETWEEN_MARKS,
-        label=name or "_nolegend_",
+        label=shown(name) or "_nolegend_",
     )
     if band is not None:
         axes.fill_between(x, band[0], band[1], color=look.colour, alpha=0.18, linewidth=0)
+
+
+def shown(name: str) -> str:
+    """Return a name as matplotlib is to be given it: no formula between dollars, a first ``_`` kept."""
+    name = name.replace("$", r"\$")
+    return f"\N{ZERO WIDTH SPACE}{name}" if name.startswith("_") else name
 
 
 def legend_columns(names: Sequence[str], width: float) -> int:
