@@ -38,14 +38,14 @@ RUNS = {  # method, steps, rows; beside some a short one: what it does not take 
 
 @pytest.fixture(scope="session")
 def ran(lab, tmp_path_factory):
-    """``ran(name)``: that run of `RUNS` on the four hosts; each is run once."""
+    """``ran(name)``: that run of `RUNS` on the four hosts, once for all tests; ``ran(name, 1)``: a second one."""
     folder = tmp_path_factory.mktemp("runs")
 
     @functools.cache
-    def once(name):
+    def once(name, attempt=0):
         method, steps, rows, *every = RUNS[name]
         job = courses.write(folder, name, method, steps=steps, every=(every or [steps])[0], **rows)
-        return courses.run(lab, job, folder / f"run-{name}")
+        return courses.run(lab, job, folder / f"run-{name}-{attempt}")
 
     return once
 
