@@ -208,7 +208,7 @@ def read_network(path: str | os.PathLike[str]) -> Measurement:
             cautions=tuple(str(each) for each in values["cautions"]),
             library=str(values["library"]),
         )
-    except (KeyError, TypeError, ValueError, IndexError) as wrong:
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as wrong:
         raise JobError(f"{told}: {type(wrong).__name__}: {wrong}") from None
     except JobError as wrong:
         raise JobError(f"{told}: {wrong}") from None
