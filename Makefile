@@ -5,7 +5,7 @@
 # make test-netlab  tests on an emulated network (root)   make netlab  its tables (docs/emulated-network.md), a quarter of an hour
 # make bench    benchmarks, held against their targets make clean  removes what make made, never results in runs/
 # make compare-sparq  bytes of SPARQ-SGD and its rivals to a test error, 60 nodes (docs/compare-sparq.md); half an hour
-# make compare-torch  a convolutional network on 8 nodes, SPARQ-SGD and its rivals (docs/pytorch.md); an hour and a half
+# make compare-torch  a convolutional network on 8 nodes, SPARQ-SGD and its rivals (docs/pytorch.md); an hour
 # make compare-newton  LocalNewton against its rivals on five sets, into docs/compare-newton.md; a quarter of an hour
 # make rates    the papers' rates, slopes and gains from nodes, into docs/rates.md; ten minutes
 # make sims     the two synthetic sets that it needs, into data/raw
@@ -97,7 +97,7 @@ compare-sparq: venv-dev
 # Trials that are done stay in runs/compare-torch, and are not repeated: remove them to begin anew.
 compare-torch: venv-dev
 	$(BIN)/python -P -m mpi_opt.studies.nets $(patsubst %,jobs/mnist-cnn-%.toml,sparq choco dpsgd allreduce local) \
-	  --set metrics.every=25 --out runs/compare-torch --page docs/pytorch.md --claims docs/results.md
+	  --set metrics.every=50 --out runs/compare-torch --page docs/pytorch.md --claims docs/results.md
 
 # What was found stays in runs/compare-newton, a folder a set, and is not computed again: remove it to begin anew.
 compare-newton: sims
