@@ -146,7 +146,8 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
         for first, recorder, model in zip(firsts, recorders, outcome.iterates, strict=True):
             word = "diverged: " if outcome.diverged else "done: "
             recorder.final(model, outcome.average if first else None, reason=word + reason)
-        summary = lines(outcome, totals(stage.network, outcome), stage.world.nodes)
+        sampled = None if job.metrics.nodes == "all" else job.metrics.nodes
+        summary = lines(outcome, totals(stage.network, outcome), stage.world.nodes, sampled=sampled)
         for recorder in recorders:
             recorder.close()
         stage.network.close()

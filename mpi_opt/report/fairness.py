@@ -127,6 +127,12 @@ def _of_one(course: Course) -> Iterator[str]:
         yield f"{course.label} goes on or was killed: its rows end at step {int(course.shared['step'][-1])}"
     else:
         yield f"{course.label} {course.state}"
+    asked = job_of(course).metrics.nodes
+    if asked != "all" and asked < course.nodes:
+        yield (
+            f"{course.label}: mean and worst are of {asked} of its {course.nodes} nodes, drawn anew at each evaluation "
+            "(metrics.nodes)"
+        )
     for lost in course.lost:
         yield (
             f"{course.label} lost node {lost.node} at step {lost.step}: from there on F is over the rows that are left "

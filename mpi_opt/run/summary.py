@@ -35,7 +35,7 @@ def totals(network: Network, outcome: Outcome) -> Totals:
     return Totals(traffic, int(syncs), int(fired))
 
 
-def lines(outcome: Outcome, all_nodes: Totals, nodes: int) -> Sequence[str]:
+def lines(outcome: Outcome, all_nodes: Totals, nodes: int, *, sampled: int | None = None) -> Sequence[str]:
     """Return the summary as lines of text.
 
     Parameters
@@ -43,7 +43,10 @@ def lines(outcome: Outcome, all_nodes: Totals, nodes: int) -> Sequence[str]:
     outcome : Outcome
     all_nodes : Totals
     nodes : int
+    sampled : int, optional
+        At how many nodes' own models figures were taken; all unless given.
     """
+    own = "nodes' own" if sampled is None or sampled >= nodes else f"own of {sampled} of {nodes} nodes, drawn"
     traffic = all_nodes.traffic
     word = "diverged" if outcome.diverged else "done"
     clock = spoken_seconds(outcome.seconds, simulated=outcome.simulated)
@@ -52,12 +55,12 @@ def lines(outcome: Outcome, all_nodes: Totals, nodes: int) -> Sequence[str]:
         row = outcome.rows[0]
         text.append(
             f"  objective    averaged model {row['objective_average']:.12g}, "
-            f"nodes' own: mean {row['objective_mean']:.12g}, worst {row['objective_worst']:.12g}"
+            f"{own}: mean {row['objective_mean']:.12g}, worst {row['objective_worst']:.12g}"
         )
         if not np.isnan(row["test_error_average"]):
             text.append(
                 f"  test error   averaged model {row['test_error_average']:.2%}, "
-                f"nodes' own: mean {row['test_error_mean']:.2%}, worst {row['test_error_worst']:.2%}"
+                f"{own}: mean {row['test_error_mean']:.2%}, worst {row['test_error_worst']:.2%}"
             )
         text.append(
             f"  consensus    mean |x_i - average|^2 = {row['consensus_distance']:.3g}, "

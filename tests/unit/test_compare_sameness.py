@@ -143,5 +143,12 @@ def test_sums_travel_wider_than_messages(run):
     assert shown == "newton newton 3 - 8 24 - 4.8 kB 48 B 2.4 kB 48 B 1 1"
 
 
+def test_a_sample_of_the_nodes_is_noted_where_all_sample_alike(run):
+    told = notes(run("few", "metrics.nodes=1"), run("few2", "metrics.nodes=1"))
+    words = "mean and worst are of 1 of its 3 nodes, drawn anew at each evaluation (metrics.nodes)"
+    assert told == [f"few: {words}", f"few2: {words}"]
+    assert not notes(run("most", "metrics.nodes=3"), run("most2", "metrics.nodes=3"))
+
+
 def test_like_runs_have_no_notes(run):
     assert not notes(run("run"), run("again"))

@@ -50,6 +50,15 @@ def test_lines():
     ]
 
 
+@pytest.mark.parametrize(("sampled", "own"), [(1, "own of 1 of 4 nodes, drawn"), (4, "nodes' own"), (9, "nodes' own")])
+def test_a_sample_of_the_nodes_is_not_called_all(sampled, own):
+    text = list(lines(outcome(), Totals(TRAFFIC, 160, 120), 4, sampled=sampled))
+    assert text[1:3] == [
+        f"  objective    averaged model 0.123456789012, {own}: mean 0.125, worst 0.25",
+        f"  test error   averaged model 12.50%, {own}: mean 13.00%, worst 50.00%",
+    ]
+
+
 @pytest.mark.parametrize(
     ("changes", "gone"),
     [
