@@ -145,7 +145,10 @@ def _against(seconds: float, step: float | None) -> str:
 def _remarks(report: ScaleReport, bullet: str) -> Sequence[str]:
     marks = {mark for merit in report.merits for mark in merit.marks}
     lines = [f"mark: {words}" for mark, words in _MARKS.items() if mark in marks]
-    lines += [f"network {forecast.network}: {forecast.words}" for forecast in report.forecasts]
+    lines += [
+        f"{'' if forecast.measured else 'network '}{_title(forecast)}: {forecast.words}"
+        for forecast in report.forecasts
+    ]
     lines += [f"failed: {failure}" for failure in report.failures]
     lines += [f"note: {note}" for note in report.notes]
     return ["\n".join(f"{bullet}{line}" for line in lines)] if lines else []
