@@ -22,7 +22,11 @@ def test_every_command_of_the_group_has_its_place(group, title, capsys):
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/tutorial.md", "data/README.md", "jobs/README.md", "tests/README.md"]
+    "page",
+    [
+        *("README.md", "CONTRIBUTING.md", "data/README.md", "jobs/README.md", "tests/README.md"),
+        *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+    ],
 )
 def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text()
