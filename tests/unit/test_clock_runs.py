@@ -178,7 +178,7 @@ def test_what_a_person_is_told(job) -> None:
             'clock.compute = "guessed": allowed: "counted", "measured" or',
         ),
         ("clock={ network = 'wan', compute = -1 }", "clock.compute = -1: allowed"),
-        ("clock={ network = 'wan', speed_spread = -1 }", "clock.speed_spread = -1: allowed: a number >= 0"),
+        ("clock={ network = 'wan', speed_spread = -1 }", "clock.speed_spread = -1: allowed: a number from 0 to 10"),
         ("clock={ network = 'wan', stragglers = 0.1 }", "clock.stragglers = 0.1"),
         ("clock={ network = 'wan', stragglers = { share = 2, factor = 4 } }", "clock.stragglers.share = 2: allowed"),
         ("clock={ network = 'wan', stragglers = { share = 0.1 } }", "clock.stragglers.factor: missing"),

@@ -171,7 +171,7 @@ def test_who_is_behind_is_aligned(tmp_path):
     before = built_of(tmp_path, 4, 2)
     from mpi_opt.network.lockstep import Lockstep
 
-    network = SimpleNamespace(nodes=4, traffic=Lockstep([()], None).traffic, where=SimpleNamespace(step=0))
+    network = SimpleNamespace(nodes=4, traffic=Lockstep([()], None).traffic, where=SimpleNamespace(step=0), clock=None)
     rules, recorder = StopRules(steps=60), Recorder(rows=2)
     plan = Plan(
         network=network,
@@ -189,7 +189,7 @@ def test_who_is_behind_is_aligned(tmp_path):
     run.states[0].x[:], run.states[0].x_hat[:], run.states[0].mix[:] = 5.0, 4.0, 3.0
     assert position(run) == Position(30, 2, 20)
     after, _ = rebuild(before, [0, 2, 3], Among(1, 3), auto=False)
-    fresh = SimpleNamespace(nodes=3, traffic=Lockstep([()], None).traffic, where=SimpleNamespace(step=0))
+    fresh = SimpleNamespace(nodes=3, traffic=Lockstep([()], None).traffic, where=SimpleNamespace(step=0), clock=None)
     plan_after = Plan(
         network=fresh,
         algorithm=after.algorithm,
