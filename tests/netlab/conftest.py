@@ -42,12 +42,13 @@ def ran(lab, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
 
     @functools.cache
-    def once(name, attempt=0):
+    def once(name, attempt):
         method, steps, rows, *every = RUNS[name]
         job = courses.write(folder, name, method, steps=steps, every=(every or [steps])[0], **rows)
         return courses.run(lab, job, folder / f"run-{name}-{attempt}")
 
-    return once
+    # the cache holds ran(name) and ran(name, 0) for two calls
+    return lambda name, attempt=0: once(name, attempt)
 
 
 @pytest.fixture(scope="session")
