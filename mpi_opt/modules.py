@@ -78,7 +78,7 @@ def job_module(job: Job, loaded: Loaded, collectives: Collectives) -> JobModule 
     ------
     JobError
         On every process: see `problems.torch.factory.make_module` and `problems.torch.flat.FlatModule`; or the shape
-        has another size than a row.
+        has another size than a row; or the outputs do not fit loss and classes.
     """
     if job.problem.module is None:
         return None
@@ -120,10 +120,19 @@ def _make(job: Job, loaded: Loaded) -> JobModule:
         seed=Key(job.seed, 0, Purpose.INITIAL, 0).number(),
     )
     from mpi_opt.problems.torch.flat import FlatModule
+    from mpi_opt.problems.torch.problem import outputs_of
     from mpi_opt.problems.torch.setting import steady
 
     steady()
-    return JobModule(FlatModule(made, dtype=table.dtype or "float32", device=table.device or "cpu"), shape, outputs)
+    flat = FlatModule(made, dtype=table.dtype or "float32", device=table.device or "cpu")
+    found = outputs_of(flat, table.loss, shape)
+    if found != outputs:
+        raise JobError(
+            f"problem.module = {table.module!r}: {found} numbers a row; needed: {outputs}, one a class of the training "
+            "set"
+        )
+    flat.state(flat.start)  # what no model file holds is refused now, not after the run
+    return JobModule(flat, shape, outputs)
 
 
 def calibration_rows(shards: Sequence[Shard], seed: int, collectives: Collectives) -> Vector:

@@ -7,7 +7,6 @@ from mpi_opt.algorithms.registry import NEWTON
 from mpi_opt.datasets.load import Loaded
 from mpi_opt.datasets.shard import Shard
 from mpi_opt.datasets.weights import row_weights
-from mpi_opt.errors import JobError
 from mpi_opt.job import Job
 from mpi_opt.modules import JobModule
 from mpi_opt.problems.base import SecondOrder
@@ -106,9 +105,4 @@ def _of_module(
         scale=scale,
         row_weights=weights,
     )
-    if problem.columns != module.outputs:
-        raise JobError(
-            f"problem.module = {job.problem.module!r}: {problem.columns} numbers a row; needed: {module.outputs}, "
-            "one a class of the training set"
-        )
     return cast("SecondOrder", problem)

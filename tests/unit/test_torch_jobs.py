@@ -34,7 +34,27 @@ steps = 30
 every = 10
 """
 OWN = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+
 from torch import nn
+
+@dataclass
+class Settings:  # whose annotations are looked up in the module that it is defined in
+    width: int
+
+def leaves():
+    raise SystemExit(0)
+
+def few():
+    return nn.Linear(64, 3)
+
+def extra(outputs):
+    class Extra(nn.Linear):
+        def get_extra_state(self):
+            return {"seen": 3}
+    return Extra(64, outputs)
 
 def net(width, shape, outputs, flat=True):
     return nn.Sequential(nn.Linear(*shape, width), nn.BatchNorm1d(width), nn.Tanh(), nn.Linear(width, outputs))
@@ -65,6 +85,7 @@ def torch():
 def job(tmp_path):
     (tmp_path / "job.toml").write_text(JOB)
     (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "script.py").write_text("import sys\n\nsys.exit(0)\n")
     return tmp_path / "job.toml"
 
 
@@ -178,6 +199,10 @@ def test_neighbours_know_where_all_start(torch, job, tmp_path):
         (["problem.module=no_such_package:net"], JobError, "ModuleNotFoundError: No module named 'no_such_package'"),
         (["problem.module=own.py:none", "problem.module_options="], JobError, "it returned int; allowed: a torch.nn"),
         (["problem.module=own.py:fails", "problem.module_options="], JobError, "it raised ZeroDivisionError"),
+        (["problem.module=own.py:leaves", "problem.module_options="], JobError, "it raised SystemExit: 0"),
+        (["problem.module=script.py:net", "problem.module_options="], JobError, "script.py: SystemExit: 0"),
+        (["problem.module=own.py:few", "problem.module_options="], JobError, "3 numbers a row; needed: 10"),
+        (["problem.module=own.py:extra", "problem.module_options="], JobError, "Extra has _extra_state, a dict"),
         (["problem.module=own.py:net"], JobError, "own.py:net takes width, flat: missing a required argument: 'width'"),
         (["problem.module_options={ hiden = [3] }"], JobError, "mlp takes hidden, activation, dropout: got an unexp"),
         (

@@ -265,6 +265,46 @@ def test_what_does_not_fit_is_refused(module, loss, labels, error, said):
         TorchProblem(FlatModule(module()), loss, X, y if labels is None else labels)
 
 
+class Ends(nn.Linear):
+    """Whose output is something else than its layer's."""
+
+    def __init__(self, end):
+        super().__init__(6, 4)
+        self.end = end
+
+    def forward(self, rows):
+        return self.end(super().forward(rows))
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (lambda z: z.long(), "output of Ends is torch.int64; allowed: a tensor of real"),
+        (lambda z: z.to(torch.complex64), "output of Ends is torch.complex64"),
+        (lambda z: (z, z), "output of Ends is tuple"),
+        (lambda z: z.detach(), r"gradient of Ends raised RuntimeError on inputs of shape \(2, 6\): .*does not require"),
+    ],
+)
+def test_outputs_of_which_there_is_no_gradient_are_refused(end, said):
+    X, y = rows_of()
+
+    def gradient():
+        problem = TorchProblem(FlatModule(Ends(end)), "softmax", X, y)
+        return problem.sampled_gradient(problem.start, np.arange(2))
+
+    with pytest.raises(JobError, match=said):
+        gradient()
+
+
+def test_tensors_that_are_complex_or_have_no_shape_yet_are_refused():
+    with pytest.raises(JobError, match=r"0.weight of Sequential has no shape before the first batch"):
+        FlatModule(nn.Sequential(nn.LazyLinear(4)))
+    module = nn.Linear(2, 2)
+    module.register_buffer("turns", torch.zeros(3, dtype=torch.complex64))
+    with pytest.raises(JobError, match=r"turns of Linear is torch.complex64; allowed: real"):
+        FlatModule(module)
+
+
 def test_devices_and_types_that_are_not_there():
     for device in ("tpu", "meta", "cuda:99"):
         with pytest.raises(JobError, match="problem.device"):

@@ -7,7 +7,9 @@ import importlib
 import importlib.util
 import inspect
 import math
+import sys
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,7 +147,7 @@ def call_factory(
             module = factory(**given)
     except JobError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # scripts leave so where they are not guarded: no reason to end here
         raise JobError(f"problem.module = {word!r}: it raised {type(error).__name__}: {error}") from error
     if not isinstance(module, torch.nn.Module):
         raise JobError(f"problem.module = {word!r}: it returned {type(module).__name__}; allowed: a torch.nn.Module")
@@ -185,7 +187,7 @@ def find_factory(word: str, folder: Path) -> Callable[..., Any]:
     file = place.endswith(".py")
     try:
         module = _from_file(folder / place) if file else importlib.import_module(place)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         where = folder / place if file else place
         raise JobError(f"problem.module = {word!r}: {where}: {type(error).__name__}: {error}") from error
     factory: object = getattr(module, name, None)
@@ -199,9 +201,15 @@ def find_factory(word: str, folder: Path) -> Callable[..., Any]:
 
 
 def _from_file(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(f"_mpi_opt_user_{path.stem}", path)
+    own = sha256(str(path.resolve()).encode()).hexdigest()[:16]  # of two files of one name in two folders
+    spec = importlib.util.spec_from_file_location(f"_mpi_opt_user_{own}_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
         raise FileNotFoundError("no such file")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.modules[spec.name] = module  # where what it defines is looked up, by data classes for one
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
     return module

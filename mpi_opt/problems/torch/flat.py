@@ -61,7 +61,8 @@ class FlatModule:
     Raises
     ------
     JobError
-        There is nothing to train, the type is unknown, or there is no such device.
+        There is nothing to train, a parameter or buffer is complex or has no shape yet, the type is unknown, or there
+        is no such device.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class FlatModule:
         if dtype not in DTYPES:
             raise JobError(f"problem.dtype = {dtype!r}: allowed: {', '.join(DTYPES)}")
         self.dtype, self.device = DTYPES[dtype], _device(device)
+        _check_tensors(module)
         self.module = module.to(device=self.device, dtype=self.dtype)
         trained = [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
         blocks, at = [], 0
@@ -185,12 +187,42 @@ class FlatModule:
             self._norms.restore(found)
 
     def state(self, x: Vector) -> dict[str, Any]:
-        """Return the state dict at ``x``, buffers included, as arrays of their own types (copies)."""
+        """Return the state dict at ``x``, buffers included, as arrays of their own types (copies).
+
+        Raises
+        ------
+        JobError
+            It holds something else than tensors.
+        """
         self.load(x)
         for buffer, value in self._fixed:
             buffer.copy_(value)
         self.evaluating()
-        return {name: value.detach().cpu().numpy().copy() for name, value in self.module.state_dict().items()}
+        found = self.module.state_dict()
+        odd = next((name for name, value in found.items() if not isinstance(value, torch.Tensor)), None)
+        if odd is not None:
+            raise JobError(
+                f"problem.module: the state dict of {type(self.module).__name__} has {odd}, a "
+                f"{type(found[odd]).__name__}; allowed: tensors, which are what a model file holds"
+            )
+        return {name: value.detach().cpu().numpy().copy() for name, value in found.items()}
+
+
+def _check_tensors(module: torch.nn.Module) -> None:
+    """Check that all tensors have a shape, as those of lazy layers have not, and none is complex.
+
+    Complex ones would lose their imaginary part where the module is set to its compute type.
+    """
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if torch.nn.parameter.is_lazy(tensor):
+            raise JobError(
+                f"problem.module: {name} of {type(module).__name__} has no shape before the first batch; name its "
+                "sizes, which a factory is told as shape and outputs, or let the module see a row before"
+            )
+        if tensor.is_complex():
+            raise JobError(
+                f"problem.module: {name} of {type(module).__name__} is {tensor.dtype}; allowed: real numbers"
+            )
 
 
 def _device(word: str) -> torch.device:

@@ -95,7 +95,7 @@ class TorchProblem:
             if row_weights.shape != (self._rows.count,):
                 raise ValueError(f"row weights have shape {row_weights.shape}; ({self._rows.count},) is needed")
             self._weights = torch.from_numpy(np.array(row_weights)).to(flat.device, flat.dtype)
-        self.columns = 1 if shape is None else self._outputs(shape)
+        self.columns = 1 if shape is None else outputs_of(flat, loss, shape)
         if labels is not None:
             check_mapped_labels(self._loss.kind, labels, loss, classes=self.columns if classes else None)
         self._size = 1 if shape is None else int(np.prod(shape))
@@ -196,11 +196,17 @@ class TorchProblem:
     def _backward(self, batch: Batch, rows: Indices | slice) -> None:
         """Add the gradient of the mean loss of a batch to the module's."""
         output = forward(self.flat.module, batch.inputs)
-        if self._weights is None:
-            loss = self._loss.mean(output, batch.labels)
-        else:
-            loss = (self._loss.rows(output, batch.labels) * self._weights[rows]).mean()
-        loss.backward()  # type: ignore[no-untyped-call]
+        try:
+            if self._weights is None:
+                loss = self._loss.mean(output, batch.labels)
+            else:
+                loss = (self._loss.rows(output, batch.labels) * self._weights[rows]).mean()
+            loss.backward()  # type: ignore[no-untyped-call]
+        except RuntimeError as error:  # of outputs cut off from the parameters; of operations that vary by themselves
+            raise JobError(
+                f"problem.module: the gradient of {type(self.flat.module).__name__} raised {type(error).__name__} on "
+                f"inputs of shape {tuple(batch.inputs.shape)}: {error}"
+            ) from error
 
     @torch.no_grad()
     def _sums(self, x: Vector) -> Figures:
@@ -216,26 +222,38 @@ class TorchProblem:
             wrong += self._loss.wrong(output, batch.labels)
         return Figures(loss, wrong, self.rows)
 
-    @torch.no_grad()
-    def _outputs(self, shape: tuple[int, ...]) -> int:
-        """Return the columns of the module's output, seen with one row of zeros."""
-        flat = self.flat
-        flat.module.eval()
-        output = forward(flat.module, torch.zeros((1, *shape), dtype=flat.dtype, device=flat.device))
-        found = tuple(getattr(output, "shape", ()))
-        if self._loss.kind == "classes":
-            if len(found) != 2 or found[0] != 1 or found[1] < 2:
-                raise JobError(
-                    f"problem.module: the output for one row of shape {shape} has shape {found}; "
-                    'loss = "softmax" needs (1, classes), two classes or more'
-                )
-            return int(found[1])
-        if found not in ((1,), (1, 1)):
+
+@torch.no_grad()
+def outputs_of(flat: FlatModule, loss: str, shape: tuple[int, ...]) -> int:
+    """Return the columns of a module's output, seen with one row of zeros.
+
+    Raises
+    ------
+    JobError
+        The module does not take a row of this shape, or its output does not fit the loss, one of `LOSSES`.
+    """
+    flat.module.eval()
+    output = forward(flat.module, torch.zeros((1, *shape), dtype=flat.dtype, device=flat.device))
+    if not (isinstance(output, torch.Tensor) and output.is_floating_point()):
+        what = output.dtype if isinstance(output, torch.Tensor) else type(output).__name__
+        raise JobError(
+            f"problem.module: the output of {type(flat.module).__name__} is {what}; allowed: a tensor of real "
+            "floating-point numbers"
+        )
+    found = tuple(output.shape)
+    if LOSSES[loss].kind == "classes":
+        if len(found) != 2 or found[0] != 1 or found[1] < 2:
             raise JobError(
                 f"problem.module: the output for one row of shape {shape} has shape {found}; "
-                'loss = "squared" needs (1,) or (1, 1)'
+                'loss = "softmax" needs (1, classes), two classes or more'
             )
-        return 1
+        return found[1]
+    if found not in ((1,), (1, 1)):
+        raise JobError(
+            f"problem.module: the output for one row of shape {shape} has shape {found}; "
+            'loss = "squared" needs (1,) or (1, 1)'
+        )
+    return 1
 
 
 def _pieces(rows: int) -> list[slice]:
