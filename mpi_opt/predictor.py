@@ -60,7 +60,7 @@ def scorer(model: Model, module: Maker = None) -> Callable[[Features], Vector]:
     restored = restore(model, module)
     import torch
 
-    from mpi_opt.problems.torch.problem import forward
+    from mpi_opt.problems.torch.calling import forward
     from mpi_opt.problems.torch.setting import steady
 
     steady()

@@ -296,6 +296,15 @@ def test_outputs_of_which_there_is_no_gradient_are_refused(end, said):
         gradient()
 
 
+def test_statistics_of_a_single_flat_row_are_refused():
+    X, y = rows_of()
+    flat = FlatModule(nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4)))
+    problem = TorchProblem(flat, "softmax", X, y)
+    flat.calibrate(X[:1])
+    with pytest.raises(JobError, match=r"raised ValueError on inputs of shape \(1, 6\): Expected more"):
+        problem.value(problem.start)
+
+
 def test_tensors_that_are_complex_or_have_no_shape_yet_are_refused():
     with pytest.raises(JobError, match=r"0.weight of Sequential has no shape before the first batch"):
         FlatModule(nn.Sequential(nn.LazyLinear(4)))

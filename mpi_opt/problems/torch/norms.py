@@ -10,6 +10,8 @@ from collections.abc import Sequence
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from mpi_opt.problems.torch.calling import forward
+
 _CHUNK = 128
 
 
@@ -32,7 +34,10 @@ class Norms:
 
     @torch.no_grad()
     def recompute(self, module: torch.nn.Module, rows: torch.Tensor) -> None:
-        """Set the statistics to the mean over chunks of ``rows``; all else evaluates. ``module`` is left evaluating."""
+        """Set the statistics to the mean over chunks of ``rows``; all else evaluates. ``module`` is left evaluating.
+
+        Raises ``JobError`` where the module does not take them: batch normalisation takes no single flat row.
+        """
         module.eval()
         momenta = [layer.momentum for layer in self._layers]
         for layer in self._layers:
@@ -41,7 +46,7 @@ class Norms:
             layer.train()
         try:
             for part in rows.tensor_split(-(-rows.shape[0] // _CHUNK)):  # none of them left with a single row
-                module(part)
+                forward(module, part)
         finally:
             for layer, momentum in zip(self._layers, momenta, strict=True):
                 layer.momentum = momentum

@@ -15,6 +15,7 @@ from mpi_opt.errors import JobError
 from mpi_opt.problems.base import Figures
 from mpi_opt.problems.labels import check_mapped_labels
 from mpi_opt.problems.modelled import quiet
+from mpi_opt.problems.torch.calling import forward
 from mpi_opt.problems.torch.flat import Block, FlatModule
 from mpi_opt.problems.torch.losses import LOSSES
 from mpi_opt.problems.torch.rows import ArrayRows, Batch, DatasetRows, Rows
@@ -260,20 +261,3 @@ def _pieces(rows: int) -> list[slice]:
     """Return a cut of so many rows into pieces of nearly equal length: batch normalisation takes no single row."""
     count = -(-rows // _CHUNK)
     return [slice(rows * piece // count, rows * (piece + 1) // count) for piece in range(count)]
-
-
-def forward(module: torch.nn.Module, inputs: torch.Tensor) -> Any:
-    """Return the module's output.
-
-    Raises
-    ------
-    JobError
-        It raises on inputs of this shape.
-    """
-    try:
-        return module(inputs)
-    except Exception as error:
-        raise JobError(
-            f"problem.module: {type(module).__name__} raised {type(error).__name__} on inputs of shape "
-            f"{tuple(inputs.shape)}: {error}"
-        ) from error

@@ -1,0 +1,24 @@
+"""Calling a module: what it raises is told as the job's."""
+
+from typing import Any
+
+import torch
+
+from mpi_opt.errors import JobError
+
+
+def forward(module: torch.nn.Module, inputs: torch.Tensor) -> Any:
+    """Return the module's output.
+
+    Raises
+    ------
+    JobError
+        It raises on inputs of this shape.
+    """
+    try:
+        return module(inputs)
+    except Exception as error:
+        raise JobError(
+            f"problem.module: {type(module).__name__} raised {type(error).__name__} on inputs of shape "
+            f"{tuple(inputs.shape)}: {error}"
+        ) from error
