@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 from torch import nn  # noqa: E402
+from torch.utils.data import DataLoader, Dataset  # noqa: E402
 
 from mpi_opt.problems.torch.flat import FlatModule  # noqa: E402
 from mpi_opt.problems.torch.nets import cnn, mlp, resnet20  # noqa: E402
@@ -296,6 +297,70 @@ def test_outputs_of_which_there_is_no_gradient_are_refused(end, said):
         gradient()
 
 
+def test_gradients_taken_away_come_back():
+    """As ``zero_grad`` of the module, or of an optimizer that has it, takes them."""
+    X, y = rows_of()
+    flat = FlatModule(nn.Linear(6, 4))
+    problem = TorchProblem(flat, "softmax", X, y)
+    before = problem.sampled_gradient(problem.start, np.arange(5))
+    flat.module.zero_grad()
+    assert np.array_equal(problem.sampled_gradient(problem.start, np.arange(5)), before)
+    assert before.any()
+
+
+@pytest.mark.parametrize("taken", [FlatModule, lambda module: module.to(torch.float64)])
+def test_a_module_taken_away_is_missed(taken):
+    X, y = rows_of()
+    flat = FlatModule(nn.Linear(6, 4))
+    problem = TorchProblem(flat, "softmax", X, y)
+    taken(flat.module)
+    with pytest.raises(JobError, match="Linear was moved or converted, or is another FlatModule's"):
+        problem.sampled_gradient(problem.start, np.arange(5))
+
+
+def test_tensors_and_lists_are_rows_too():
+    X, y = rows_of()
+    flat = FlatModule(nn.Linear(6, 4))
+    known = TorchProblem(flat, "softmax", X, y)
+    for rows, labels in ((torch.from_numpy(X), torch.from_numpy(y)), (X.tolist(), y.tolist())):
+        assert TorchProblem(flat, "softmax", rows, labels).value(flat.start) == known.value(flat.start)
+
+
+class Items(Dataset):
+    """So many times the same item."""
+
+    def __init__(self, item):
+        self.item = item
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, row):
+        return self.item
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "said"),
+    [
+        (
+            DataLoader(Items((torch.zeros(6), 1))),
+            ValueError,
+            "DataLoader cannot be asked for rows by number; .*dataset",
+        ),
+        (Items(torch.zeros(6)), ValueError, "no pair of an input and a label"),
+        (Items({"row": torch.zeros(6), "label": 1}), ValueError, "no pair of an input and a label"),
+        (Items((torch.zeros(6), torch.ones(1))), ValueError, r"shape \(1,\); single numbers are needed"),
+        (Items((torch.zeros(6), 4)), DataError, r"found 4; needed: whole numbers 0\.\.3"),
+        (Items((torch.zeros(6), -100)), DataError, "found -100"),  # what PyTorch's own loss would leave out
+        (Items((torch.zeros(6), 1.5)), DataError, "found 1.5"),
+    ],
+)
+def test_data_sets_that_do_not_fit_are_refused(data, error, said):
+    flat = FlatModule(nn.Linear(6, 4))
+    with pytest.raises(error, match=said):
+        TorchProblem(flat, "softmax", data).value(flat.start)
+
+
 def test_statistics_of_a_single_flat_row_are_refused():
     X, y = rows_of()
     flat = FlatModule(nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4)))
@@ -308,6 +373,10 @@ def test_statistics_of_a_single_flat_row_are_refused():
 def test_tensors_that_are_complex_or_have_no_shape_yet_are_refused():
     with pytest.raises(JobError, match=r"0.weight of Sequential has no shape before the first batch"):
         FlatModule(nn.Sequential(nn.LazyLinear(4)))
+    with pytest.raises(JobError, match="weight of Linear is on the device meta, so has no values"):
+        FlatModule(nn.Linear(2, 2, device="meta"))
+    with pytest.raises(JobError, match="is of type str; allowed: a torch.nn.Module"):
+        FlatModule("mlp")
     module = nn.Linear(2, 2)
     module.register_buffer("turns", torch.zeros(3, dtype=torch.complex64))
     with pytest.raises(JobError, match=r"turns of Linear is torch.complex64; allowed: real"):

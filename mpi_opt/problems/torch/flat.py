@@ -75,6 +75,8 @@ class FlatModule:
         if dtype not in DTYPES:
             raise JobError(f"problem.dtype = {dtype!r}: allowed: {', '.join(DTYPES)}")
         self.dtype, self.device = DTYPES[dtype], _device(device)
+        if not isinstance(module, torch.nn.Module):
+            raise JobError(f"problem.module: is of type {type(module).__name__}; allowed: a torch.nn.Module")
         _check_tensors(module)
         self.module = module.to(device=self.device, dtype=self.dtype)
         trained = [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
@@ -87,12 +89,14 @@ class FlatModule:
         self.blocks, self.dim = tuple(blocks), at
         self._values = torch.empty(at, dtype=self.dtype, device=self.device)
         self._slopes = torch.zeros(at, dtype=self.dtype, device=self.device)
+        self._views = []
         for (_, parameter), block in zip(trained, blocks, strict=True):
             part = slice(block.start, block.start + block.size)
             view = self._values[part].view(block.shape)
             view.copy_(parameter.data)
             parameter.data = view
             parameter.grad = self._slopes[part].view(block.shape)
+            self._views.append((parameter, view.data_ptr(), parameter.grad))
         # On the host these are the buffers themselves, seen by NumPy.
         there = self.device.type != "cpu"
         self._staged = _pinned(self._values) if there else self._values
@@ -120,19 +124,39 @@ class FlatModule:
         Parameters
         ----------
         rows : ndarray, shape (rows, ...)
-            As the module takes them; copied. Without this call statistics stay at what they are.
+            As the module takes them, at least one; copied. Without this call statistics stay at what they are.
         """
+        if not len(rows):
+            raise ValueError("there are no rows; one or more are needed, of which batch normalisation takes statistics")
         self._calibration = torch.from_numpy(np.array(rows)).to(self.device, self.dtype)
         self._remembered.clear()
 
     @quiet
     def load(self, x: Vector) -> None:
-        """Set the parameters to ``x``, shape ``(dim,)``, rounded to the compute type."""
+        """Set the parameters to ``x``, shape ``(dim,)``, rounded to the compute type.
+
+        Raises
+        ------
+        JobError
+            The parameters are no longer this object's: the module was moved, or handed to another.
+        """
+        self._hold()
         if x.shape != (self.dim,):
             raise ValueError(f"the point has shape {x.shape}; ({self.dim},) is needed")
         np.copyto(self._host, x, casting="same_kind")
         if self._staged is not self._values:
             self._values.copy_(self._staged, non_blocking=True)
+
+    def _hold(self) -> None:
+        """See that parameters and gradients still are views: after ``module.zero_grad()`` gradients would be lost."""
+        for parameter, place, slope in self._views:
+            if parameter.data_ptr() != place:
+                raise JobError(
+                    f"problem.module: {type(self.module).__name__} was moved or converted, or is another FlatModule's; "
+                    "allowed: one FlatModule for a module, which is left to it"
+                )
+            if parameter.grad is not slope:
+                parameter.grad = slope
 
     @quiet
     def gradient(self, factor: float, out: Vector) -> None:
@@ -218,6 +242,11 @@ def _check_tensors(module: torch.nn.Module) -> None:
             raise JobError(
                 f"problem.module: {name} of {type(module).__name__} has no shape before the first batch; name its "
                 "sizes, which a factory is told as shape and outputs, or let the module see a row before"
+            )
+        if tensor.is_meta:
+            raise JobError(
+                f"problem.module: {name} of {type(module).__name__} is on the device meta, so has no values; "
+                "allowed: parameters and buffers that hold numbers"
             )
         if tensor.is_complex():
             raise JobError(

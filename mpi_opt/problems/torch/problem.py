@@ -37,9 +37,9 @@ class TorchProblem:
         The module; shared by all nodes of a process.
     loss : {"softmax", "squared"}
         Cross-entropy of outputs of shape ``(rows, C)``; or half the square of outputs ``(rows,)`` or ``(rows, 1)``.
-    features : ndarray, shape (rows, ...), csr_array, or torch.utils.data.Dataset
+    features : ndarray or tensor of the host, shape (rows, ...), csr_array, or torch.utils.data.Dataset
         Kept, not copied. A map-style data set yields pairs of input and label, and ``labels`` is left out.
-    labels : ndarray, shape (rows,), optional
+    labels : ndarray or tensor of the host, shape (rows,), optional
         Whole numbers in 0..C-1, or finite numbers.
     shape : tuple of int, optional
         What the module takes for a row; by default the features' own.
@@ -55,9 +55,9 @@ class TorchProblem:
     JobError
         The module does not take such rows, or its output does not fit the loss.
     DataError
-        Labels that do not fit the loss or the module's outputs.
+        Labels that do not fit the loss or the module's outputs; those of a data set are seen as they are fetched.
     ValueError
-        Shapes that do not fit each other, or ``l2`` or ``scale`` negative or not finite.
+        A data set that is none; shapes that do not fit each other, or ``l2`` or ``scale`` negative or not finite.
     """
 
     def __init__(
@@ -82,6 +82,8 @@ class TorchProblem:
             shape = tuple(self._rows.take(slice(1)).inputs.shape[1:]) if self._rows.count else None
         else:
             labels = np.asarray(labels)
+            if isinstance(features, torch.Tensor | list):
+                features = np.asarray(features)
             shape = tuple(features.shape[1:]) if shape is None else tuple(shape)
             if labels.shape != features.shape[:1]:
                 raise ValueError(f"labels have shape {labels.shape}; ({features.shape[0]},) is needed, one a row")
@@ -97,7 +99,10 @@ class TorchProblem:
                 raise ValueError(f"row weights have shape {row_weights.shape}; ({self._rows.count},) is needed")
             self._weights = torch.from_numpy(np.array(row_weights)).to(flat.device, flat.dtype)
         self.columns = 1 if shape is None else outputs_of(flat, loss, shape)
-        if labels is not None:
+        if isinstance(self._rows, DatasetRows):
+            self._rows.outputs = self.columns
+        else:
+            assert labels is not None
             check_mapped_labels(self._loss.kind, labels, loss, classes=self.columns if classes else None)
         self._size = 1 if shape is None else int(np.prod(shape))
         self._seed = 0

@@ -1,11 +1,13 @@
 """Rows of a shard as tensors: of arrays, or of a data set of PyTorch. Only the rows asked for are made tensors."""
 
+import math
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from torch.utils.data import default_collate
+from torch.utils.data import DataLoader, IterableDataset, default_collate
 
+from mpi_opt.errors import DataError
 from mpi_opt.problems.modelled import quiet
 from mpi_opt.types import Features, Indices, Vector
 
@@ -87,13 +89,25 @@ class DatasetRows:
     """Rows of a map-style data set of ``(input, label)`` pairs, fetched one by one and collated.
 
     What it draws with PyTorch's generator, as transforms do, follows from the step like all else.
+
+    Raises
+    ------
+    ValueError
+        It has no length, or cannot be asked for an item; from `take`: items are no pairs of numbers.
     """
 
     def __init__(self, dataset: Any, *, classes: bool, dtype: torch.dtype, device: torch.device) -> None:
+        if isinstance(dataset, DataLoader | IterableDataset) or not hasattr(dataset, "__len__"):
+            raise ValueError(
+                f"a {type(dataset).__name__} cannot be asked for rows by number; a map-style data set is needed (of a "
+                "DataLoader its .dataset), or features and labels"
+            )
         self._dataset = dataset
         self._count = len(dataset)
         self._dtype, self._device = dtype, device
-        self._label_type = torch.int64 if classes else dtype
+        self._classes = classes
+        self.outputs: int | None = None
+        """Columns of the module's output, once they are known: labels are below."""
 
     @property
     def count(self) -> int:
@@ -101,7 +115,23 @@ class DatasetRows:
         return self._count
 
     def take(self, rows: Indices | slice) -> Batch:
-        """See `Rows`."""
+        """See `Rows`; raises ``DataError`` where a label is none of the module's."""
         numbers = range(*rows.indices(self._count)) if isinstance(rows, slice) else rows.tolist()
-        inputs, labels = default_collate([self._dataset[number] for number in numbers])
-        return Batch(inputs.to(self._device, self._dtype), labels.to(self._device, self._label_type))
+        pair = default_collate([self._dataset[number] for number in numbers])
+        if not (isinstance(pair, list | tuple) and len(pair) == 2 and all(isinstance(p, torch.Tensor) for p in pair)):
+            raise ValueError("an item of the data set is no pair of an input and a label, both numbers or tensors")
+        inputs, labels = pair
+        if labels.shape != (len(numbers),):
+            raise ValueError(f"labels of the data set have shape {tuple(labels.shape[1:])}; single numbers are needed")
+        if self._classes:
+            most = math.inf if self.outputs is None else self.outputs
+            wrong = labels[(labels < 0) | (labels >= most) | (labels != labels.to(torch.int64))]
+            if wrong.numel():
+                allowed = "from 0" if self.outputs is None else f"0..{self.outputs - 1}"
+                raise DataError(
+                    f"labels do not fit the loss softmax: found {wrong[0].item():g}; needed: whole numbers {allowed}"
+                )
+        return Batch(
+            inputs.to(self._device, self._dtype),
+            labels.to(self._device, torch.int64 if self._classes else self._dtype),
+        )
