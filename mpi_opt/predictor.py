@@ -53,11 +53,12 @@ def scorer(model: Model, module: Maker = None) -> Callable[[Features], Vector]:
     Raises
     ------
     DataError, JobError
-        The module cannot be made.
+        The module cannot be made, or is named for a linear model.
     """
-    if model.module is None:
+    if model.module is None and module is None:
         return partial(margins, model)
     restored = restore(model, module)
+    assert model.module is not None
     import torch
 
     from mpi_opt.problems.torch.calling import forward

@@ -40,11 +40,11 @@ def load_module(path: str | os.PathLike[str], module: Maker = None) -> "torch.nn
 
 def restore(model: Model, module: Maker = None, name: str = "the model") -> "torch.nn.Module":
     """Return the module of a model; see `load_module`. ``name`` is for errors."""
+    if model.module is None or model.state is None:
+        raise DataError(f"{name}: is a linear model; a module is that of one trained with problem.module")
     need_torch()
     import torch
 
-    if model.module is None or model.state is None:
-        raise DataError(f"{name}: is a linear model; allowed: one that was trained with problem.module")
     made, word = model.module, model.module["name"]
     if module is None and word not in BUILTIN:
         raise DataError(

@@ -275,6 +275,12 @@ def test_a_model_file_runs_no_code_unasked(torch, job, tmp_path, monkeypatch):
     assert made[3].out_features == 10
 
 
+def test_a_module_named_for_a_linear_model_is_refused(job, tmp_path, capsys):
+    simulate(job, tmp_path / "run", "problem.module=", "problem.module_options=")
+    assert main(["evaluate", str(tmp_path / "run" / "model.h5"), "builtin:digits", "--module", "mlp"]) == 3
+    assert "is a linear model; a module is that of one trained with problem.module" in capsys.readouterr().err
+
+
 def test_without_pytorch_it_is_said_how_to_get_it(job, tmp_path):
     """In a process that cannot import it; linear jobs and the help of all commands never try."""
     code = (
