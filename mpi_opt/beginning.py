@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from mpi_opt.build import Built
+from mpi_opt.errors import JobError
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.resuming import Kept, Past, mean_model, read_kept
 from mpi_opt.types import Vector
@@ -49,6 +50,8 @@ def find_begin(built: Built, collectives: Collectives, past: Past | None, *, ane
     ------
     DataError
         On every process: there are checkpoints, and none is whole.
+    JobError
+        On every process: the job's module has another number of parameters than that of the checkpoint.
     """
     nothing = Begin(notes=("no checkpoint was written yet: the run begins again",), again=not anew)
     if past is None:
@@ -58,13 +61,30 @@ def find_begin(built: Built, collectives: Collectives, past: Past | None, *, ane
         kept = read_kept(past.folder, [node.index for node in built.nodes], nodes, collectives)
         if kept is None:
             return nothing
+        error = None
+        try:
+            _check_module(built, built.algorithm.model(kept.pieces[0]["state"]))
+        except JobError as wrong:
+            error = wrong
+        collectives.check(error)
         return Begin(kept, kept.step, None, (*kept.notes, f"resumed from the checkpoint at step {kept.step}"))
     found = mean_model(past.folder, built.algorithm.model, collectives)
     if found is None:
         return nothing
     step, mean, notes = found
+    _check_module(built, mean)
     said = (
         f"begun anew on {nodes} nodes instead of {past.nodes}, at step {step}: every node at the mean of the old "
         "nodes' models, rows dealt anew, estimates of neighbours built up anew"
     )
     return Begin(None, step, mean, (*notes, said))
+
+
+def _check_module(built: Built, model: Vector) -> None:
+    """Check that a module, which is made anew by its factory, still has the parameters of the checkpoint's model."""
+    dim = built.problems[0].dim
+    if built.module is not None and model.shape != (dim,):
+        raise JobError(
+            f"problem.module = {built.job.problem.module!r}: has {dim} parameters, that of the checkpoint "
+            f"{model.size}; allowed: the factory as it was when the run began"
+        )

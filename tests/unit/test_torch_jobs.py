@@ -275,6 +275,29 @@ def test_a_model_file_runs_no_code_unasked(torch, job, tmp_path, monkeypatch):
     assert made[3].out_features == 10
 
 
+@pytest.mark.torch
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_factory_that_changed_since_the_checkpoint_is_refused(torch, job, monkeypatch, anew):
+    from types import SimpleNamespace
+
+    from mpi_opt import beginning
+    from mpi_opt.build import build
+    from mpi_opt.network.collectives import Solo
+
+    built = build(load_job(job), Solo(), 1, range(1))
+    for size in (built.start.size, built.start.size - 9):
+        state = SimpleNamespace(x=np.zeros(size), weighted=None)
+        kept = SimpleNamespace(step=3, pieces=({"state": state},), notes=())
+        monkeypatch.setattr(beginning, "read_kept", lambda *_, kept=kept: kept)
+        monkeypatch.setattr(beginning, "mean_model", lambda *_, state=state: (3, state.x, ()))
+        past = SimpleNamespace(folder=None, nodes=2)
+        if size == built.start.size:
+            assert beginning.find_begin(built, Solo(), past, anew=anew).step == 3
+        else:
+            with pytest.raises(JobError, match=r"has 610 parameters, that of the checkpoint 601; allowed: the factory"):
+                beginning.find_begin(built, Solo(), past, anew=anew)
+
+
 def test_a_module_named_for_a_linear_model_is_refused(job, tmp_path, capsys):
     simulate(job, tmp_path / "run", "problem.module=", "problem.module_options=")
     assert main(["evaluate", str(tmp_path / "run" / "model.h5"), "builtin:digits", "--module", "mlp"]) == 3
