@@ -24,10 +24,10 @@ class Tensor(NamedTuple):
 
 
 def tensors_of(problem: Any) -> list[Tensor]:
-    """Return the model's tensors in order: a module's parameters; of linear models the weights and the intercepts."""
+    """Return the model's tensors in order: a module's, but empty ones; of linear models weights and intercepts."""
     blocks = getattr(problem, "blocks", None)
     if blocks is not None:
-        return [Tensor(block.name, block.size) for block in blocks]
+        return [Tensor(block.name, block.size) for block in blocks if block.size]
     if not getattr(problem, "intercept", False):
         return [Tensor("weights", problem.dim)]
     return [Tensor("weights", problem.dim - problem.columns), Tensor("intercepts", problem.columns)]

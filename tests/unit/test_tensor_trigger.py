@@ -420,3 +420,14 @@ def test_plan_foretells_a_message_of_all_blocks(tmp_path):
     built = built_of(tmp_path, "algorithm.trigger='tensor'")
     # bitmap, kind, count, two scales, three signs and the places of 3 among 7 in 5 to 7 bits
     assert traffic(built).exchanged.message in (1 + 2 + 8 + 1, 1 + 2 + 8 + 2)
+
+
+def test_tensors_without_entries_are_left_out():
+    from types import SimpleNamespace
+
+    blocks = [
+        SimpleNamespace(name="a", size=3),
+        SimpleNamespace(name="none", size=0),
+        SimpleNamespace(name="b", size=1),
+    ]
+    assert tensors_of(SimpleNamespace(blocks=blocks)) == [Tensor("a", 3), Tensor("b", 1)]
