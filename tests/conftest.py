@@ -24,6 +24,10 @@ from support.ulfm import MISSING, Elastic, find_python
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"  # nothing above imports numpy
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what it puts in the background so, and commands that tests interrupt would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 _ROOT = Path(__file__).resolve().parents[1]
 _IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 _NEVER_SKIPPED_IN_CI = ("data", "mpi", "slurm", "browser")
