@@ -22,7 +22,10 @@ HEAVY = ("networkx", "sklearn", "matplotlib", "torch", "pandas")
 FACADES = (
     {"mpi_opt.sklearn", "mpi_opt.torch"}
     | {f"mpi_opt.estimators.{name}" for name in ("arguments", "keeping", "kinds", "linear")}
-    | {f"mpi_opt.problems.torch.{name}" for name in ("flat", "losses", "nets", "norms", "problem", "rows", "setting")}
+    | {
+        f"mpi_opt.problems.torch.{name}"
+        for name in ("calling", "flat", "losses", "nets", "norms", "problem", "rows", "setting")
+    }
 )
 """Modules whose whole purpose is another library."""
 
