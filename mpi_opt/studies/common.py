@@ -34,3 +34,17 @@ def fill(page: Path, part: str, text: str) -> None:
         page.write_text(between.sub(lambda _: f"{begin}\n{text}\n\n{end}", before), encoding="utf-8")
     except OSError as error:
         raise JobError(f"{page}: {error.strerror}") from None
+
+
+def show(text: str, page: Path | None, part: str) -> None:
+    """Print ``text``, or put it into a part of a page where one is given: see `fill`.
+
+    Raises
+    ------
+    JobError
+        See `fill`.
+    """
+    if page is None:
+        print(text)  # noqa: T201
+    else:
+        fill(page, part, text)

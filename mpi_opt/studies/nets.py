@@ -27,7 +27,7 @@ from mpi_opt.problems.base import Problem
 from mpi_opt.run.loop import run
 from mpi_opt.run.plan import Plan
 from mpi_opt.run.stop import StopRules
-from mpi_opt.studies.common import fill
+from mpi_opt.studies.common import fill, show
 from mpi_opt.studies.nets_tables import Look, Trial, claims, page
 from mpi_opt.types import Vector
 
@@ -187,10 +187,7 @@ def main(arguments: Sequence[str]) -> int:
         if not found:
             raise JobError(f"{options.out}: no trial of these jobs is there")
         tables = page(found, options.target)
-        if options.page is None:
-            print(tables)  # noqa: T201
-        else:
-            fill(options.page, "tables", tables)
+        show(tables, options.page, "tables")
         if options.claims is not None:
             fill(options.claims, "SPARQ-SGD's claims on modules", claims(found, options.target))
     except MpiOptError as error:

@@ -24,7 +24,7 @@ from mpi_opt.problems.base import SecondOrder
 from mpi_opt.report.sameness import flat
 from mpi_opt.scaling.cost import NetworkProfile
 from mpi_opt.scaling.profiles import parse_profile
-from mpi_opt.studies.common import fill
+from mpi_opt.studies.common import fill, show
 from mpi_opt.studies.course import Limits, Point, follow, least
 from mpi_opt.studies.kept import Course, Kept, Setting
 from mpi_opt.studies.methods import ADAPTIVE, METHODS, SPLITS, TUNING_ROUNDS, Method, job_of, set_of
@@ -203,10 +203,7 @@ def main(arguments: Sequence[str]) -> int:
         )
         found = answer(question, lambda line: print(line, file=sys.stderr, flush=True))  # noqa: T201
         tables = page(found, options.networks)
-        if options.page is None:
-            print(tables)  # noqa: T201
-        else:
-            fill(options.page, f"tables, {options.nodes} nodes", tables)
+        show(tables, options.page, f"tables, {options.nodes} nodes")
         if options.claims is not None:
             fill(options.claims, "LocalNewton's claims", claims(found, "make compare-newton"))
         if options.figures is not None:

@@ -18,7 +18,7 @@ from mpi_opt.job import Job
 from mpi_opt.report.course import Course
 from mpi_opt.report.reading import read_course
 from mpi_opt.report.sameness import flat
-from mpi_opt.studies.common import fill
+from mpi_opt.studies.common import fill, show
 from mpi_opt.studies.sparq_rows import Jobs, Row, rows_of
 from mpi_opt.studies.sparq_tables import Run, claims, page
 from mpi_opt.training import Orders
@@ -155,10 +155,7 @@ def main(arguments: Sequence[str]) -> int:
         if not found:
             raise JobError(f"{options.out}: no finished run of this comparison is there")
         tables = page(found, options.targets)
-        if options.page is None:
-            print(tables)  # noqa: T201
-        else:
-            fill(options.page, "tables", tables)
+        show(tables, options.page, "tables")
         if options.claims is not None:
             fill(options.claims, "SPARQ-SGD's claims", claims(found, options.targets))
         if options.figures is not None:
