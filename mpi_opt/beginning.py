@@ -1,10 +1,13 @@
 """Where a run begins: at zero, at its last checkpoint, or at the mean model of a run on other nodes."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mpi_opt.build import Built
 from mpi_opt.errors import JobError
 from mpi_opt.network.collectives import Collectives
+from mpi_opt.problems.torch.tensors import difference
 from mpi_opt.resuming import Kept, Past, mean_model, read_kept
 from mpi_opt.types import Vector
 
@@ -51,7 +54,7 @@ def find_begin(built: Built, collectives: Collectives, past: Past | None, *, ane
     DataError
         On every process: there are checkpoints, and none is whole.
     JobError
-        On every process: the job's module has another number of parameters than that of the checkpoint.
+        On every process: the job's module has other tensors than that of the checkpoint.
     """
     nothing = Begin(notes=("no checkpoint was written yet: the run begins again",), again=not anew)
     if past is None:
@@ -63,7 +66,7 @@ def find_begin(built: Built, collectives: Collectives, past: Past | None, *, ane
             return nothing
         error = None
         try:
-            _check_module(built, built.algorithm.model(kept.pieces[0]["state"]))
+            _check_module(built, built.algorithm.model(kept.pieces[0]["state"]), kept.tensors)
         except JobError as wrong:
             error = wrong
         collectives.check(error)
@@ -71,20 +74,25 @@ def find_begin(built: Built, collectives: Collectives, past: Past | None, *, ane
     found = mean_model(past.folder, built.algorithm.model, collectives)
     if found is None:
         return nothing
-    step, mean, notes = found
-    _check_module(built, mean)
+    _check_module(built, found.model, found.tensors)
     said = (
-        f"begun anew on {nodes} nodes instead of {past.nodes}, at step {step}: every node at the mean of the old "
+        f"begun anew on {nodes} nodes instead of {past.nodes}, at step {found.step}: every node at the mean of the old "
         "nodes' models, rows dealt anew, estimates of neighbours built up anew"
     )
-    return Begin(None, step, mean, (*notes, said))
+    return Begin(None, found.step, found.model, (*found.notes, said))
 
 
-def _check_module(built: Built, model: Vector) -> None:
-    """Check that a module, which is made anew by its factory, still has the parameters of the checkpoint's model."""
-    dim = built.problems[0].dim
-    if built.module is not None and model.shape != (dim,):
+def _check_module(built: Built, model: Vector, tensors: Sequence[Mapping[str, Any]] | None) -> None:
+    """Check that a module, which is made anew by its factory, is still that of the checkpoint.
+
+    Checkpoints of earlier releases do not say of which tensors it is: of these parameters are counted.
+    """
+    if built.module is None:
+        return
+    other, dim = None if tensors is None else difference(built.module.tensors, tensors), built.problems[0].dim
+    if other is None and model.shape != (dim,):
+        other = f"has {dim} parameters, that of the checkpoint {model.size}"
+    if other is not None:
         raise JobError(
-            f"problem.module = {built.job.problem.module!r}: has {dim} parameters, that of the checkpoint "
-            f"{model.size}; allowed: the factory as it was when the run began"
+            f"problem.module = {built.job.problem.module!r}: {other}; allowed: the factory as it was when the run began"
         )

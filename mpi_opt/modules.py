@@ -16,6 +16,7 @@ from mpi_opt.job import Job
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.problemkeys import Problem
 from mpi_opt.problems.torch.factory import make_module, row_shape
+from mpi_opt.problems.torch.tensors import tensors_of
 from mpi_opt.types import Indices, Vector
 
 if TYPE_CHECKING:
@@ -37,11 +38,14 @@ class JobModule:
         What a row of features is to it.
     outputs : int
         Numbers a row that the loss takes.
+    tensors : list of mapping
+        What it is made of, for checkpoints; see `problems.torch.tensors`.
     """
 
     flat: "FlatModule"
     shape: tuple[int, ...]
     outputs: int
+    tensors: list[dict[str, Any]]
 
     def told(self, word: str) -> str:
         """Return it in words; ``word`` is what the job calls it."""
@@ -132,7 +136,7 @@ def _make(job: Job, loaded: Loaded) -> JobModule:
             "set"
         )
     flat.state(flat.start)  # what no model file holds is refused now, not after the run
-    return JobModule(flat, shape, outputs)
+    return JobModule(flat, shape, outputs, tensors_of(flat))
 
 
 def calibration_rows(shards: Sequence[Shard], seed: int, collectives: Collectives) -> Vector:

@@ -162,6 +162,8 @@ class Kept:
         The metrics files' own, as the recorder takes them.
     passed : mapping of str to str
         Names of checkpoints passed over, and why.
+    tensors : sequence of mapping, or None
+        See `run.checkpoint.Manifest`.
     """
 
     step: int
@@ -169,6 +171,7 @@ class Kept:
     earlier: Sequence[Earlier]
     attributes: Sequence[Mapping[str, str | int | float]]
     passed: Mapping[str, str]
+    tensors: Sequence[Mapping[str, Any]] | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -200,13 +203,32 @@ def read_kept(folder: Path, local: Sequence[int], nodes: int, collectives: Colle
     if manifest is None:
         return None
     pieces, earlier, attributes = zip(*held, strict=True)
-    return Kept(manifest.step, pieces, earlier, attributes, passed)
+    return Kept(manifest.step, pieces, earlier, attributes, passed, manifest.tensors)
 
 
-def mean_model(
-    folder: Path, model: Callable[[Any], Vector], collectives: Collectives
-) -> tuple[int, Vector, tuple[str, ...]] | None:
-    """Return the steps of the newest whole checkpoint, the mean of its nodes' models, and notes as `Kept` has them.
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean of the models of a checkpoint's nodes.
+
+    Attributes
+    ----------
+    step : int
+        Steps completed.
+    model : ndarray, shape (d,)
+    notes : tuple of str
+        As `Kept` has them.
+    tensors : sequence of mapping, or None
+        See `run.checkpoint.Manifest`.
+    """
+
+    step: int
+    model: Vector
+    notes: tuple[str, ...]
+    tensors: Sequence[Mapping[str, Any]] | None = None
+
+
+def mean_model(folder: Path, model: Callable[[Any], Vector], collectives: Collectives) -> Mean | None:
+    """Return the mean of the nodes' models in the newest whole checkpoint; ``None`` where none was ever written.
 
     Parameters
     ----------
@@ -226,7 +248,9 @@ def mean_model(
         return total / manifest.nodes
 
     manifest, mean, passed = _newest(folder, collectives, read)
-    return None if manifest is None else (manifest.step, collectives.broadcast(mean), _notes(passed))
+    if manifest is None:
+        return None
+    return Mean(manifest.step, collectives.broadcast(mean), _notes(passed), manifest.tensors)
 
 
 def _newest(folder: Path, collectives: Collectives, read: Callable[[Manifest], Any]) -> Any:

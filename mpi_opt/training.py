@@ -119,7 +119,7 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
 
         def plan(stage: Stage) -> Plan:
             made = _plan(stage.built, stage.network, rules, recorders, stage.shown, begin)
-            checkpoints = _checkpoints(job, folder, stage.world, spoilt)
+            checkpoints = _checkpoints(built, folder, stage.world, spoilt)
             return replace(made, checkpoints=checkpoints, signals=signals, deadline=deadline)
 
         stage = Stage(
@@ -183,8 +183,8 @@ def _asked(signals: Signals, deadline: float | None, collectives: Collectives) -
     return asked_by(float(collectives.max([wish(signals, deadline)])[0]))
 
 
-def _checkpoints(job: Job, folder: Path, world: World, spoilt: set[str]) -> Checkpoints:
-    table = job.checkpoint
+def _checkpoints(built: Built, folder: Path, world: World, spoilt: set[str]) -> Checkpoints:
+    table = built.job.checkpoint
     return Checkpoints(
         folder=folder / "checkpoints",
         collectives=world.collectives,
@@ -193,6 +193,7 @@ def _checkpoints(job: Job, folder: Path, world: World, spoilt: set[str]) -> Chec
         seconds=None if table.minutes == "never" else 60.0 * table.minutes,
         keep=table.keep,
         spoilt=spoilt,
+        tensors=None if built.module is None else built.module.tensors,
     )
 
 

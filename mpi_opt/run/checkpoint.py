@@ -47,6 +47,8 @@ class Checkpoints:
     spoilt : set of str
         Names of those that the resumed run has passed over: the next one written takes their place, lest they count
         among those kept.
+    tensors : sequence of mapping, or None
+        What the trained module is made of (`problems.torch.tensors`), kept in the manifest: a resumed run compares.
     """
 
     folder: Path
@@ -56,6 +58,7 @@ class Checkpoints:
     seconds: float | None = None
     keep: int = 2
     spoilt: set[str] = field(default_factory=set)
+    tensors: Sequence[Mapping[str, Any]] | None = None
 
     def due(self, step: int, since: float) -> bool:
         """Return whether one is due after ``step`` steps, ``since`` seconds (agreed on) after the last."""
@@ -120,6 +123,8 @@ class Checkpoints:
 
     def _complete(self, making: Path, final: Path, step: int, files: Sequence[Mapping[str, Any]]) -> None:
         content = {"format": FORMAT, "version": VERSION, "step": step, "nodes": self.nodes, "files": files}
+        if self.tensors is not None:
+            content["tensors"] = self.tensors
         manifest = json.dumps({**content, "sha256": _digest(content)}, indent=1) + "\n"
         replace_file(making / _MANIFEST, manifest.encode())
         if final.exists():  # a damaged one that a resumed run has come past
@@ -157,12 +162,15 @@ class Manifest:
         Steps completed; n.
     files : tuple of mapping
         Of each node's file, by node: ``name``, ``bytes``, ``sha256``.
+    tensors : tuple of mapping, or None
+        What the module is made of; ``None`` of a linear model, and in checkpoints of earlier releases.
     """
 
     path: Path
     step: int
     nodes: int
     files: tuple[Mapping[str, Any], ...]
+    tensors: tuple[Mapping[str, Any], ...] | None = None
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -181,7 +189,14 @@ def read_manifest(path: Path) -> Manifest:
             raise ValueError("it was changed, or is none of mpi_opt's")
         if content["version"] > VERSION:
             raise ValueError(f"version {content['version']}, this mpi_opt reads versions up to {VERSION}")
-        manifest = Manifest(path, content["step"], content["nodes"], tuple(content["files"]))
+        tensors = content.get("tensors")
+        manifest = Manifest(
+            path,
+            content["step"],
+            content["nodes"],
+            tuple(content["files"]),
+            None if tensors is None else tuple(tensors),
+        )
     except OSError as error:
         raise DataError(f"{place}: {error.strerror}; the checkpoint is not whole") from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -277,19 +277,21 @@ def test_a_model_file_runs_no_code_unasked(torch, job, tmp_path, monkeypatch):
 
 @pytest.mark.torch
 @pytest.mark.parametrize("anew", [False, True])
-def test_a_factory_that_changed_since_the_checkpoint_is_refused(torch, job, monkeypatch, anew):
+def test_another_number_of_parameters_than_in_an_old_checkpoint_is_refused(torch, job, monkeypatch, anew):
+    """Those of earlier releases do not say of which tensors they are."""
     from types import SimpleNamespace
 
     from mpi_opt import beginning
     from mpi_opt.build import build
     from mpi_opt.network.collectives import Solo
+    from mpi_opt.resuming import Mean
 
     built = build(load_job(job), Solo(), 1, range(1))
     for size in (built.start.size, built.start.size - 9):
         state = SimpleNamespace(x=np.zeros(size), weighted=None)
-        kept = SimpleNamespace(step=3, pieces=({"state": state},), notes=())
+        kept = SimpleNamespace(step=3, pieces=({"state": state},), notes=(), tensors=None)
         monkeypatch.setattr(beginning, "read_kept", lambda *_, kept=kept: kept)
-        monkeypatch.setattr(beginning, "mean_model", lambda *_, state=state: (3, state.x, ()))
+        monkeypatch.setattr(beginning, "mean_model", lambda *_, state=state: Mean(3, state.x, ()))
         past = SimpleNamespace(folder=None, nodes=2)
         if size == built.start.size:
             assert beginning.find_begin(built, Solo(), past, anew=anew).step == 3

@@ -117,6 +117,10 @@ class FlatModule:
         """Whether there are layers of batch normalisation, whose statistics `calibrate` gives rows for."""
         return bool(self._norms)
 
+    def is_statistic(self, buffer: torch.Tensor) -> bool:
+        """Return whether a buffer is one of batch normalisation, so computed anew at each model."""
+        return self._norms.holds(buffer)
+
     @quiet
     def calibrate(self, rows: Any) -> None:
         """Take the rows from which statistics are computed, at each model that is evaluated or saved.

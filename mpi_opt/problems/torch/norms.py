@@ -22,11 +22,14 @@ class Norms:
         self._layers = [
             layer for layer in module.modules() if isinstance(layer, _BatchNorm) and layer.running_mean is not None
         ]
-        held = {id(buffer) for layer in self._layers for buffer in layer.buffers(recurse=False)}
-        self._others = [buffer for buffer in module.buffers() if id(buffer) not in held]
+        self._others = [buffer for buffer in module.buffers() if not self.holds(buffer)]
 
     def __bool__(self) -> bool:
         return bool(self._layers)
+
+    def holds(self, buffer: torch.Tensor) -> bool:
+        """Return whether ``buffer`` is one of the statistics."""
+        return any(buffer is own for own in self._buffers())
 
     def others(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Return all other buffers, each with a copy of its value."""
