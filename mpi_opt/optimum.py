@@ -26,6 +26,7 @@ from mpi_opt.problems.base import Problem
 from mpi_opt.run.loop import run
 from mpi_opt.run.plan import Plan
 from mpi_opt.run.stop import StopRules
+from mpi_opt.threads import one_thread
 from mpi_opt.types import Vector
 
 FILE = "optimum.json"
@@ -135,9 +136,7 @@ def find_optimum(job: Job, l2: float | None, keys: Mapping[str, Any], folders: S
 
 
 def _compute(job: Job, l2: float | None, problem: str, files: str) -> Optimum:
-    import threadpoolctl
-
-    with threadpoolctl.threadpool_limits(1):
+    with one_thread():
         built = _whole(job, l2, "newton-cg")
         function = built.timed[0]
         if function.dim <= _DENSE:

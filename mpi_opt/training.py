@@ -37,6 +37,7 @@ from mpi_opt.run.progress import Progress, Silent, progress
 from mpi_opt.run.signals import Signals
 from mpi_opt.run.stop import StopRules, asked_by, wish
 from mpi_opt.run.summary import lines, totals
+from mpi_opt.threads import one_thread
 from mpi_opt.tuning import keep, prepare_run
 from mpi_opt.validation import Course
 from mpi_opt.world import World
@@ -80,16 +81,14 @@ def train(job: Job, world: World, orders: Orders, past: Past | None = None, *, a
     anew : bool, optional
         Begin from the mean of its nodes' models instead of from where each was.
     """
-    import threadpoolctl
-
     _check_stop(job, world.nodes)
     out, collectives = Path("runs") / job.name if orders.out is None else orders.out, world.collectives
-    with threadpoolctl.threadpool_limits(1), ExitStack() as stack:
+    # One BLAS thread a node: ranks share a host's cores, and the bits must not depend on their number.
+    with one_thread(dense=job.algorithm.name in NEWTON), ExitStack() as stack:
         stack.enter_context(Claim(out.absolute(), collectives))
         refuse_held(out, collectives, overwrite=orders.overwrite)
         watch = stack.enter_context(ExitStack())
         _watch(job, world, out.absolute() / ".alive", watch)
-        # One BLAS thread a node: ranks share a host's cores, and the bits must not depend on their number.
         earlier = None if past is None else past.folder
         built, trial = prepare_run(job, collectives, world.nodes, world.local, world.measure, earlier)
         begin = find_begin(built, collectives, past, anew=anew)

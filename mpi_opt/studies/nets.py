@@ -29,6 +29,7 @@ from mpi_opt.run.plan import Plan
 from mpi_opt.run.stop import StopRules
 from mpi_opt.studies.common import fill, show
 from mpi_opt.studies.nets_tables import Look, Trial, claims, page
+from mpi_opt.threads import one_thread
 from mpi_opt.types import Vector
 
 
@@ -40,11 +41,9 @@ def train(job: Job, nodes: int, say: Callable[[str], None]) -> Trial:
     JobError, DataError
         The job does not fit, has no test rows, or does not end after a number of steps.
     """
-    import threadpoolctl
-
     if job.stop.steps is None:
         raise JobError("stop.steps: missing; allowed here: how many steps the run takes")
-    with threadpoolctl.threadpool_limits(1):
+    with one_thread(dense=False):
         built = build(job, Solo(), nodes, range(nodes))
         if built.tests is None:
             raise JobError("data.test: missing; allowed here: the rows whose errors are compared")

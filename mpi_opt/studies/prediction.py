@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import threadpoolctl
 
 from mpi_opt import launch
 from mpi_opt.algorithms.base import Algorithm, Node
@@ -39,6 +38,7 @@ from mpi_opt.scaling.cost import spoken
 from mpi_opt.scaling.stepmodel import StepCost, predict_step
 from mpi_opt.shards import load_shards
 from mpi_opt.studies.common import table
+from mpi_opt.threads import one_thread
 
 _SGD: Mapping[str, Mapping[str, Any]] = {
     "allreduce-SGD": {"name": "allreduce-sgd"},
@@ -206,7 +206,7 @@ def main(arguments: Sequence[str]) -> int:
     collectives = launch.start_mpi(os.environ)
     n, rank = collectives.size, collectives.rank
     rows: list[Row] = []
-    with threadpoolctl.threadpool_limits(1):
+    with one_thread():
         found = network(os.environ)
         for data in options.sets:
             loaded: Loaded | None = None

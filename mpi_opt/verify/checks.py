@@ -16,6 +16,7 @@ from mpi_opt import launch
 from mpi_opt.errors import EXIT_DONE, JobError, MpiOptError, RankFailedError
 from mpi_opt.network.collectives import Collectives, Solo
 from mpi_opt.run.watchdog import end_in_time
+from mpi_opt.threads import one_thread
 from mpi_opt.verify import agreement, courses, launched, moved, runs
 from mpi_opt.verify.findings import FAILED, LEFT_OUT, Finding, Outcome, merged
 from mpi_opt.verify.limit import Limit
@@ -158,8 +159,6 @@ def verify(
     JobError
         Nothing can be written to ``folder``.
     """
-    import threadpoolctl
-
     collectives, comm, library, end = _processes(environ)
     place = _make(folder, collectives)
     try:
@@ -178,7 +177,7 @@ def verify(
         report = Report(0 if comm is None else collectives.size, nodes, library, findings, 0.0)
         told(report.title())
         width = max(len(check.name) for check in CHECKS)
-        with threadpoolctl.threadpool_limits(1), Limit(setting, end) as limit:
+        with one_thread(), Limit(setting, end) as limit:
             for check in CHECKS:
                 findings.append(carry_out(check, setting, limit))
                 told(findings[-1].text(width))

@@ -1,0 +1,20 @@
+"""One BLAS thread in this process: the same bits however many cores there are, and no ranks in each other's way."""
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+
+def one_thread(*, dense: bool = True) -> AbstractContextManager[Any]:
+    """Return a context in which BLAS takes one thread; when it is left, threads are as before.
+
+    Parameters
+    ----------
+    dense : bool, optional
+        Whether SciPy's dense algebra may be called in it. SciPy has a BLAS of its own beside NumPy's, loaded at its
+        first use, and the limit only reaches what is loaded. Where it is not called, a rank is spared the loading.
+    """
+    import threadpoolctl
+
+    if dense:
+        import scipy.linalg  # noqa: F401
+    return threadpoolctl.threadpool_limits(1)
