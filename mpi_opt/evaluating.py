@@ -79,7 +79,7 @@ def _ascending(model: Model) -> list[tuple[int, float]]:
 
 def _classes(model: Model, found: Scored, collectives: Collectives) -> Indices:
     """Return the class numbers of the true labels."""
-    check_words(found.name, found.words, model.words, "the model")
+    check_words(found.name, found.words, model.words, found.model)
     order = np.array(model.order)
     ranks = np.argsort(order)
     place = np.minimum(np.searchsorted(order, found.labels, sorter=ranks), order.size - 1)
@@ -88,7 +88,7 @@ def _classes(model: Model, found: Scored, collectives: Collectives) -> Indices:
     unknown = np.unique(np.concatenate(collectives.gather(strange)))
     if unknown.size:
         raise DataError(
-            f"{found.name}: its labels {_listed(model, unknown)} are not among the model's, which are "
+            f"{found.name}: its labels {_listed(model, unknown)} are not among those of {found.model}, which are "
             f"{_listed(model, order[ranks])}"
         )
     return classes.astype(np.int64)

@@ -52,6 +52,8 @@ class Scored:
         What the labels 0, 1, ... stand for, where the set tells; the same on every process.
     notes : tuple of str
         What a user should know about the reading, the same on every process.
+    model : str
+        What errors call the model.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Scored:
     labels: Vector
     words: tuple[str, ...] | None
     notes: tuple[str, ...]
+    model: str = "the model"
 
 
 def open_model(path: Path, collectives: Collectives) -> Model:
@@ -83,7 +86,11 @@ def open_model(path: Path, collectives: Collectives) -> Model:
 
 
 def reading_of(
-    model: Model, index_base: int | None = None, label: str | int | None = None, labelled: bool = True
+    model: Model,
+    index_base: int | None = None,
+    label: str | int | None = None,
+    labelled: bool = True,
+    name: str = "the model",
 ) -> Reading:
     """Return how sets are read for a model: as its job read the training set, columns counted from the same base.
 
@@ -98,6 +105,8 @@ def reading_of(
         Another label column of tables.
     labelled : bool
         False for tables that have neither labels nor weights.
+    name : str, optional
+        The model's, for errors.
 
     Raises
     ------
@@ -107,7 +116,7 @@ def reading_of(
     try:
         data = tomllib.loads(model.job).get("data", {})
     except tomllib.TOMLDecodeError as error:
-        raise DataError(f"the job in the model file is no TOML: {error}") from error
+        raise DataError(f"{name}: the job in it is no TOML: {error}") from error
     words = data.get("labels") if model.words is None else model.words
     return Reading(
         index_base=model.index_base if index_base is None else index_base,
@@ -128,6 +137,7 @@ def score(
     extra: Extra,
     collectives: Collectives,
     module: str | None = None,
+    name: str = "the model",
 ) -> Scored:
     """Read a set and return the margins of this process's rows; called by all processes together.
 
@@ -143,16 +153,20 @@ def score(
     collectives : Collectives
     module : str, optional
         The factory of the model's module, where it is none of the package's; see `restoring.load_module`.
+    name : str, optional
+        The model's, for errors: its file.
 
     Raises
     ------
     DataError
         On every process: the set cannot be read, has more columns than the model, others by name or in another order,
-        or numbers too large for it.
+        or numbers too large for it; or its module puts out something else than margins.
+    JobError
+        On every process: the model's module cannot be made, or raises on these rows.
     """
     see, error = None, None
     try:
-        see = scorer(model, module)
+        see = scorer(model, module, name)
     except (DataError, JobError) as wrong:
         error = wrong
     collectives.check(error)
@@ -165,16 +179,16 @@ def score(
         if extra == "refuse":
             raise DataError(
                 f"{held.name}: has {held.features} features (its last column is "
-                f"{held.features - 1 + held.index_base}), the model has {model.features}; "
+                f"{held.features - 1 + held.index_base}), {name} has {model.features}; "
                 "--extra-features ignore leaves the others out"
             )
         held = _narrowed(held, model.features)
     if held.sparse is None and held.features < model.features:
         raise DataError(
-            f"{held.name}: has {held.features} features, the model has {model.features}; allowed are as many "
+            f"{held.name}: has {held.features} features, {name} has {model.features}; allowed are as many "
             "(predict --no-label takes all columns of a table for features)"
         )
-    check_names(held.name, held.names, model.names, "the model")
+    check_names(held.name, held.names, model.names, name)
     # A shift makes sparse rows dense, and dense products depend on their shape.
     dense = held.sparse is None or model.preparation.shift is not None
     height = max(1, min(256, _BLOCK_BYTES // (8 * max(model.features, 1)))) if dense else 1
@@ -185,15 +199,22 @@ def score(
     whole = Partition(np.arange(held.rows, dtype=np.int64), cuts.astype(np.int64))
     owners = np.arange(collectives.size, dtype=np.int64)
     (shard,) = deal(held, held.labels, model.features, whole, owners, [collectives.rank], collectives)
+    margins, error = np.empty(0), None
+    try:
+        margins = _margins(see, model.columns, shard.features, height if dense else _SPARSE_HEIGHT)
+    except (DataError, JobError) as wrong:  # of a module that does not take the rows of one process
+        error = wrong
+    collectives.check(error)
     found = Scored(
         held.name,
         held.rows,
-        _margins(see, model.columns, shard.features, height if dense else _SPARSE_HEIGHT),
+        margins,
         shard.labels,
         held.words,
         held.notes,
+        name,
     )
-    _refuse_infinite(found, shard.rows, collectives)
+    _refuse_infinite(model, found, shard.rows, collectives)
     return found
 
 
@@ -230,10 +251,11 @@ def _margins(see: Callable[[Features], Vector], columns: int, features: Features
     return out
 
 
-def _refuse_infinite(found: Scored, numbers: Indices, collectives: Collectives) -> None:
+def _refuse_infinite(model: Model, found: Scored, numbers: Indices, collectives: Collectives) -> None:
     bad = np.flatnonzero(~np.isfinite(np.atleast_2d(found.margins)).all(axis=0))
     rows = [row for row in collectives.gather(int(numbers[bad[0]]) if bad.size else None) if row is not None]
     if rows:
-        raise DataError(
-            f"{found.name}: row {min(rows) + 1}: its numbers times the model's weights are beyond the range of doubles"
-        )
+        what = "the module's output is not finite"
+        if model.module is None:
+            what = "its numbers times the model's weights are beyond the range of doubles"
+        raise DataError(f"{found.name}: row {min(rows) + 1}: {what} ({found.model})")

@@ -67,8 +67,8 @@ def write_predictions(
                 _put(sink, collectives.all_to_all(pieces)[process].tobytes(), collectives)
 
 
-def check_what(model: Model, what: What) -> None:
-    """Refuse what the model cannot give, before anything is read.
+def check_what(model: Model, what: What, name: str = "the model") -> None:
+    """Refuse what the model, called ``name`` in errors, cannot give, before anything is read.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def check_what(model: Model, what: What) -> None:
         Probabilities of a loss that has none.
     """
     if what == "probability":
-        probabilities(model, np.zeros(0) if model.columns == 1 else np.zeros((model.columns, 0)))
+        probabilities(model, np.zeros(0) if model.columns == 1 else np.zeros((model.columns, 0)), name)
 
 
 def check_place(out: Path, model: Path, words: Sequence[str], search: Sequence[Path], collectives: Collectives) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from mpi_opt.errors import JobError
+from mpi_opt.errors import DataError, JobError
 from mpi_opt.model import Model
 from mpi_opt.problems.losses import Logistic, Softmax
 from mpi_opt.problems.rows import as_matrix
@@ -41,7 +41,7 @@ def margins(model: Model, features: Features) -> Vector:
     return z
 
 
-def scorer(model: Model, module: Maker = None) -> Callable[[Features], Vector]:
+def scorer(model: Model, module: Maker = None, name: str = "the model") -> Callable[[Features], Vector]:
     """Return `margins` of a model as a function of features alone; of a module its outputs.
 
     Parameters
@@ -49,15 +49,18 @@ def scorer(model: Model, module: Maker = None) -> Callable[[Features], Vector]:
     model : Model
     module : Module, callable or str, optional
         See `restoring.load_module`.
+    name : str, optional
+        The model's, for errors.
 
     Raises
     ------
     DataError, JobError
-        The module cannot be made, or is named for a linear model.
+        The module cannot be made, or is named for a linear model; from the function: it raises on these features, or
+        does not return one row of margins a row.
     """
     if model.module is None and module is None:
         return partial(margins, model)
-    restored = restore(model, module)
+    restored = restore(model, module, name)
     assert model.module is not None
     import torch
 
@@ -72,7 +75,15 @@ def scorer(model: Model, module: Maker = None) -> Callable[[Features], Vector]:
         rows = prepared if isinstance(prepared, np.ndarray) else prepared.toarray()
         with np.errstate(over="ignore", invalid="ignore"), torch.no_grad():
             inputs = torch.from_numpy(np.array(rows, dtype=dtype)).reshape(-1, *shape)
-            z: Vector = forward(restored, inputs).double().numpy()
+            found = forward(restored, inputs, name)
+        z = found.double().numpy() if isinstance(found, torch.Tensor) else np.zeros(())
+        count, columns = len(inputs), model.columns
+        if z.shape != (count, columns) and not (columns == 1 and z.shape == (count,)):
+            what = f"a tensor of shape {z.shape}" if isinstance(found, torch.Tensor) else f"a {type(found).__name__}"
+            raise DataError(
+                f"{name}: {type(restored).__name__} put out {what} for {count} rows; the model has {columns} number"
+                f"{'s' * (columns > 1)} a row"
+            )
         return np.ascontiguousarray(z.T) if model.columns > 1 else z.reshape(-1)
 
     return outputs
@@ -93,7 +104,7 @@ def has_probabilities(model: Model) -> bool:
     return model.loss in ("logistic", "softmax")
 
 
-def probabilities(model: Model, z: Vector) -> Vector:
+def probabilities(model: Model, z: Vector, name: str = "the model") -> Vector:
     """Return the probability of every class, shape ``(classes, rows)``, numbered as in ``model.order``.
 
     Logistic: ``1 / (1 + exp(-z))``; of several one-vs-rest columns these are divided by their sum, as LIBLINEAR does.
@@ -105,8 +116,8 @@ def probabilities(model: Model, z: Vector) -> Vector:
     """
     if not has_probabilities(model):
         raise JobError(
-            f"a model of loss = {model.loss!r} gives no probabilities: allowed are labels and scores, or a model "
-            "trained with the logistic or softmax loss"
+            f"{name}: a model of loss = {model.loss!r} gives no probabilities: allowed are labels and scores, or a "
+            "model trained with the logistic or softmax loss"
         )
     if model.loss == "softmax":
         return Softmax().probabilities(z)

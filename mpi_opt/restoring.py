@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-from mpi_opt.errors import DataError
+from mpi_opt.errors import DataError, JobError
 from mpi_opt.model import Model, load_model
-from mpi_opt.problems.torch.factory import BUILTIN, call_factory, find_factory, need_torch
+from mpi_opt.problems.torch.factory import BUILTIN, Place, call_factory, find_factory, need_torch
 
 if TYPE_CHECKING:
     import torch
@@ -42,7 +42,7 @@ def restore(model: Model, module: Maker = None, name: str = "the model") -> "tor
     """Return the module of a model; see `load_module`. ``name`` is for errors."""
     if model.module is None or model.state is None:
         raise DataError(f"{name}: is a linear model; a module is that of one trained with problem.module")
-    need_torch()
+    need_torch(f"{name}: its module")
     import torch
 
     made, word = model.module, model.module["name"]
@@ -52,13 +52,16 @@ def restore(model: Model, module: Maker = None, name: str = "the model") -> "tor
             f"module={word!r}"
         )
     if not isinstance(module, torch.nn.Module):
-        chosen = word if module is None else module
-        factory: Any = find_factory(chosen, Path.cwd()) if isinstance(chosen, str) else chosen
+        chosen, place = word if module is None else module, Place(f"{name}: module", f"{name}: module options")
+        factory: Any = find_factory(chosen, Path.cwd(), place) if isinstance(chosen, str) else chosen
         called = chosen if isinstance(chosen, str) else getattr(chosen, "__name__", repr(chosen))
-        # The seed plays no part: every parameter and buffer is replaced.
-        module = call_factory(
-            factory, called, made["options"], shape=tuple(made["shape"]), outputs=model.columns, seed=0
-        )
+        shape, outputs = tuple(made["shape"]), model.columns
+        try:
+            # The seed plays no part: every parameter and buffer is replaced.
+            module = call_factory(factory, called, made["options"], shape=shape, outputs=outputs, seed=0, place=place)
+        except JobError as error:
+            said = str(error)  # of the package's own modules about their options: as a job has them
+            raise JobError(said if said.startswith(name) else f"{name}: {said}") from error
     module = module.to(getattr(torch, made["dtype"]))
     # Copies, as what is stored is not to be written to.
     state = {key: torch.from_numpy(values.copy()) for key, values in model.state.items()}

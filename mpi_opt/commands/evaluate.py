@@ -33,11 +33,12 @@ def _evaluate(options: argparse.Namespace, _command: Sequence[str]) -> int:
     if together.size == 1:
         quiet_pipes()
     with threadpoolctl.threadpool_limits(1):
-        model = open_model(options.model, together)
+        model, name = open_model(options.model, together), str(options.model)
         if options.out is not None:
             check_place(options.out, options.model, options.data, search_paths(), together)
-        reading = reading_of(model, options.index_base, options.label)
-        found = score(model, options.data, search_paths(), reading, options.extra_features, together, options.module)
+        reading = reading_of(model, options.index_base, options.label, name=name)
+        extra, module = options.extra_features, options.module
+        found = score(model, options.data, search_paths(), reading, extra, together, module, name)
         figures = evaluate(model, found, together)
         if options.out is not None:
             write_predictions(model, found, "label", options.out, together)

@@ -77,12 +77,13 @@ def _predict(options: argparse.Namespace, _command: Sequence[str]) -> int:
     if together.size == 1:
         quiet_pipes()
     with threadpoolctl.threadpool_limits(1):  # the same bits, however many cores there are
-        model = open_model(options.model, together)
-        check_what(model, options.what)
+        model, name = open_model(options.model, together), str(options.model)
+        check_what(model, options.what, name)
         if options.out is not None:
             check_place(options.out, options.model, options.data, search_paths(), together)
-        reading = reading_of(model, options.index_base, options.label, not options.no_label)
-        found = score(model, options.data, search_paths(), reading, options.extra_features, together, options.module)
+        reading = reading_of(model, options.index_base, options.label, not options.no_label, name=name)
+        extra, module = options.extra_features, options.module
+        found = score(model, options.data, search_paths(), reading, extra, together, module, name)
         if together.rank == 0:
             for note in found.notes:
                 sys.stderr.write(f"mpi-opt: note: {note}\n")

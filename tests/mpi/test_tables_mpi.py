@@ -63,4 +63,4 @@ def test_names_and_words_are_known_to_all_ranks(mpirun, tmp_path):
     result = mpirun(3, ["mpi-opt", "predict", tmp_path / "run" / "model.h5", tmp_path / "z.csv"])
     assert result.code == 3
     output = result.output + "".join(result.logs.values())
-    assert output.count("feature 1 (counted from 0) is called 'c', but 'b' in the model") == 1
+    assert output.count(f"feature 1 (counted from 0) is called 'c', but 'b' in {tmp_path / 'run' / 'model.h5'};") == 1

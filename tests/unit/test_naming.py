@@ -150,10 +150,10 @@ def test_other_columns_are_refused(trained, capsys):
     labels = ["--label", "fruit", "--labels", ",".join(WORDS)]
     command(capsys, "data", "convert", "swapped.csv", "--out", "swapped.h5", *labels)
     for name in ("predict", "evaluate"):
-        said = "feature 0 (counted from 0) is called 'sourness', but 'weight' in the model"
+        said = f"feature 0 (counted from 0) is called 'sourness', but 'weight' in {model};"
         assert f"swapped.csv: {said}" in refused(capsys, name, model, "swapped.csv", "--label", "fruit")
         assert f"swapped.h5: {said}" in refused(capsys, name, model, "swapped.h5")
-        said = "renamed.csv: feature 2 (counted from 0) is called 'color', but 'colour' in the model"
+        said = f"renamed.csv: feature 2 (counted from 0) is called 'color', but 'colour' in {model};"
         assert said in refused(capsys, name, model, "renamed.csv", "--label", "fruit")
     # which column is the label plays no part, nor does data without names
     test[["fruit", *NAMES]].to_csv("first.csv", index=False)
@@ -177,7 +177,7 @@ def test_words_that_mean_something_else_are_refused(trained, capsys):
     fruit(9).to_csv("test.csv", index=False)
     labels = ["--label", "fruit", "--labels", "lemon,apple,water melon"]
     command(capsys, "data", "convert", "test.csv", "--out", "test.h5", *labels)
-    said = "test.h5: its label 1 stands for 'apple', but for 'water melon' in the model"
+    said = f"test.h5: its label 1 stands for 'apple', but for 'water melon' in {model};"
     assert said in refused(capsys, "evaluate", model, "test.h5")
     assert command(capsys, "predict", model, "test.h5").split()  # labels play no part
     fruit(9).replace("apple", "pear").to_csv("test.csv", index=False)
@@ -194,7 +194,7 @@ def test_words_of_two_and_words_never_seen(capsys):
     shown = command(capsys, "predict", model, "train.csv", "--what", "probability")
     assert shown.startswith('labels "water melon" lemon\n')
     fruit().to_csv("test.csv", index=False)
-    said = 'its labels apple are not among the model\'s, which are lemon, "water melon"'
+    said = f'its labels apple are not among those of {model}, which are lemon, "water melon"'
     assert said in refused(capsys, "evaluate", model, "test.csv")
 
 

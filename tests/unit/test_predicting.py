@@ -224,7 +224,7 @@ def test_columns_are_the_models(features, rng, capsysbinary):
     data = written("d", features, np.zeros(ROWS))
     code, err = refused("predict", small, data, capsysbinary=capsysbinary)
     assert code == 3
-    assert "d: has 17 features (its last column is 17), the model has 13; --extra-features ignore" in err
+    assert "d: has 17 features (its last column is 17), small.h5 has 13; --extra-features ignore" in err
     out = good("predict", small, data, "--extra-features", "ignore", capsysbinary=capsysbinary)
     np.testing.assert_allclose(np.loadtxt(out.splitlines()), features[:, :-4] @ weights, rtol=1e-13, atol=1e-15)
     more = rng.normal(size=FEATURES + 9)
@@ -247,10 +247,10 @@ def test_dense_columns_are_the_models(rng, capsysbinary):
     out = good("predict", model, "builtin:digits", "--extra-features", "ignore", capsysbinary=capsysbinary)
     np.testing.assert_allclose(np.loadtxt(out.splitlines()), (x[:, :60] - shift) @ weights, rtol=1e-10, atol=1e-10)
     code, err = refused("predict", model, "builtin:digits", capsysbinary=capsysbinary)
-    assert (code, "has 64 features (its last column is 63), the model has 60" in err) == (3, True)
+    assert (code, "has 64 features (its last column is 63), m.h5 has 60" in err) == (3, True)
     model = saved("m.h5", rng.normal(size=70), "squared", features=70)
     code, err = refused("predict", model, "builtin:digits", capsysbinary=capsysbinary)
-    assert (code, "has 64 features, the model has 70" in err) == (3, True)
+    assert (code, "has 64 features, m.h5 has 70" in err) == (3, True)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".npy", ".h5"])
@@ -439,7 +439,7 @@ def test_unknown_labels_are_named(features, capsysbinary):
     data = written("d", features, np.resize([10, 20, 30, -0.5], ROWS))
     code, err = refused("evaluate", model, data, capsysbinary=capsysbinary)
     assert code == 3
-    assert "d: its labels -0.5, 30 are not among the model's, which are 10, 20" in err
+    assert "d: its labels -0.5, 30 are not among those of m.h5, which are 10, 20" in err
 
 
 def test_missing_classes_and_majorities_are_said(features, capsysbinary):

@@ -7,8 +7,8 @@ import torch
 from mpi_opt.errors import JobError
 
 
-def forward(module: torch.nn.Module, inputs: torch.Tensor) -> Any:
-    """Return the module's output.
+def forward(module: torch.nn.Module, inputs: torch.Tensor, place: str = "problem.module") -> Any:
+    """Return the module's output; ``place`` is what errors begin with.
 
     Raises
     ------
@@ -19,6 +19,6 @@ def forward(module: torch.nn.Module, inputs: torch.Tensor) -> Any:
         return module(inputs)
     except Exception as error:
         raise JobError(
-            f"problem.module: {type(module).__name__} raised {type(error).__name__} on inputs of shape "
+            f"{place}: {type(module).__name__} raised {type(error).__name__} on inputs of shape "
             f"{tuple(inputs.shape)}: {error}"
         ) from error

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mpi_opt.errors import JobError
 from mpi_opt.words import nearest
@@ -22,10 +22,18 @@ if TYPE_CHECKING:
 BUILTIN = ("mlp", "cnn", "resnet20")
 """Modules of the package; see `problems.torch.nets`."""
 
-MISSING = "problem.module needs PyTorch, which is not installed: pip install 'mpi_opt[torch]'"
+
+class Place(NamedTuple):
+    """Where a module was asked for, in the words that errors begin with."""
+
+    module: str
+    options: str
 
 
-def check_word(word: str) -> None:
+JOB = Place("problem.module =", "problem.module_options")
+
+
+def check_word(word: str, place: Place = JOB) -> None:
     """Check how a module is named, without looking for it.
 
     Raises
@@ -33,10 +41,10 @@ def check_word(word: str) -> None:
     JobError
         It is neither one of the package's nor of the form ``package.module:factory`` or ``file.py:factory``.
     """
-    place, _, name = word.rpartition(":")
-    if word not in BUILTIN and not (place and name.isidentifier()):
+    file, _, name = word.rpartition(":")
+    if word not in BUILTIN and not (file and name.isidentifier()):
         raise JobError(
-            f"problem.module = {word!r}: unknown{nearest(word, BUILTIN)}; allowed: {', '.join(BUILTIN)}, "
+            f"{place.module} {word!r}: unknown{nearest(word, BUILTIN)}; allowed: {', '.join(BUILTIN)}, "
             '"package.module:factory" or "file.py:factory"'
         )
 
@@ -63,8 +71,8 @@ def row_shape(word: str, features: int) -> tuple[int, ...]:
     )
 
 
-def need_torch() -> None:
-    """Check that PyTorch is there.
+def need_torch(who: str = "problem.module") -> None:
+    """Check that PyTorch is there, which ``who`` needs.
 
     Raises
     ------
@@ -74,7 +82,7 @@ def need_torch() -> None:
     try:
         import torch  # noqa: F401
     except ImportError:
-        raise JobError(MISSING) from None
+        raise JobError(f"{who} needs PyTorch, which is not installed: pip install 'mpi_opt[torch]'") from None
 
 
 def make_module(
@@ -105,6 +113,7 @@ def call_factory(
     shape: tuple[int, ...],
     outputs: int,
     seed: int,
+    place: Place = JOB,
 ) -> "torch.nn.Module":
     """Return what a factory makes, its parameters drawn from ``seed``; PyTorch's own generator is left as it was.
 
@@ -121,6 +130,8 @@ def call_factory(
         Numbers a row that the loss needs; likewise.
     seed : int
         0 to 2^64 - 1.
+    place : Place, optional
+        For errors.
 
     Raises
     ------
@@ -138,7 +149,7 @@ def call_factory(
         inspect.signature(factory).bind(**given)
     except TypeError as error:
         taken = ", ".join(name for name in named if name not in ("shape", "outputs"))
-        raise JobError(f"problem.module_options: {word} takes {taken or 'nothing'}: {error}") from None
+        raise JobError(f"{place.options}: {word} takes {taken or 'nothing'}: {error}") from None
     except ValueError:  # a factory in C, which has no signature: the call will tell
         pass
     try:
@@ -148,9 +159,9 @@ def call_factory(
     except JobError:
         raise
     except (Exception, SystemExit) as error:  # scripts leave so where they are not guarded: no reason to end here
-        raise JobError(f"problem.module = {word!r}: it raised {type(error).__name__}: {error}") from error
+        raise JobError(f"{place.module} {word!r}: it raised {type(error).__name__}: {error}") from error
     if not isinstance(module, torch.nn.Module):
-        raise JobError(f"problem.module = {word!r}: it returned {type(module).__name__}; allowed: a torch.nn.Module")
+        raise JobError(f"{place.module} {word!r}: it returned {type(module).__name__}; allowed: a torch.nn.Module")
     return module
 
 
@@ -163,7 +174,7 @@ def _named(factory: Callable[..., Any]) -> list[str]:
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
 
 
-def find_factory(word: str, folder: Path) -> Callable[..., Any]:
+def find_factory(word: str, folder: Path, place: Place = JOB) -> Callable[..., Any]:
     """Return the factory that ``word`` names.
 
     Parameters
@@ -172,29 +183,31 @@ def find_factory(word: str, folder: Path) -> Callable[..., Any]:
         See `check_word`.
     folder : Path
         Where relative files start from.
+    place : Place, optional
+        For errors.
 
     Raises
     ------
     JobError
         There is none, or the file or package that should hold it cannot be imported.
     """
-    check_word(word)
+    check_word(word, place)
     if word in BUILTIN:
         nets = importlib.import_module("mpi_opt.problems.torch.nets")
         found: Callable[..., Any] = getattr(nets, word)
         return found
-    place, _, name = word.rpartition(":")
-    file = place.endswith(".py")
+    source, _, name = word.rpartition(":")
+    file = source.endswith(".py")
     try:
-        module = _from_file(folder / place) if file else importlib.import_module(place)
+        module = _from_file(folder / source) if file else importlib.import_module(source)
     except (Exception, SystemExit) as error:
-        where = folder / place if file else place
-        raise JobError(f"problem.module = {word!r}: {where}: {type(error).__name__}: {error}") from error
+        where = folder / source if file else source
+        raise JobError(f"{place.module} {word!r}: {where}: {type(error).__name__}: {error}") from error
     factory: object = getattr(module, name, None)
     if not callable(factory):
         known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise JobError(
-            f"problem.module = {word!r}: there is no function {name} in {place}{nearest(name, known)}; "
+            f"{place.module} {word!r}: there is no function {name} in {source}{nearest(name, known)}; "
             f"found: {', '.join(known) or 'none'}"
         )
     return factory
