@@ -68,8 +68,10 @@ lint: venv-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# What starts ranks has the cores for itself; the rest shares them, file by file.
 test: lint
-	$(PYTEST) --durations=10 --durations-min=5
+	$(PYTEST) -n auto --dist loadfile -m "not mpi and not slurm" --durations=10 --durations-min=5
+	$(PYTEST) -m "mpi or slurm" --durations=10 --durations-min=5
 
 test-mpi: venv-dev
 	$(PYTEST) -m mpi --durations=10 --durations-min=5 $(TESTS)

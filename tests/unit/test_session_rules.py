@@ -32,11 +32,11 @@ def session(tmp_path):
     (tmp_path / "tests" / "test_small.py").write_text(SESSION)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    data: x\n    mpi: x\n    slurm: x\n")
 
-    def run(folder, *, ci):
+    def run(folder, *options, ci):
         path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
         changed = {"PYTHONPATH": path, "MPI_OPT_DATASETS": str(folder), "CI": "true" if ci else ""}
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests"],
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, "tests"],
             cwd=tmp_path,
             env={**os.environ, **changed},
             capture_output=True,
@@ -57,8 +57,9 @@ def test_missing_data_skips_and_is_listed(session, tmp_path):
     assert "1 passed, 2 skipped" in printed
 
 
-def test_missing_data_fails_in_ci(session, tmp_path):
-    code, printed = session(tmp_path / "nowhere", ci=True)
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "two processes"])
+def test_missing_data_fails_in_ci(session, tmp_path, options):
+    code, printed = session(tmp_path / "nowhere", *options, ci=True)
     assert code == 1, printed
     assert "skipped, but CI must run them" in printed
     assert "1 passed, 2 skipped" in printed
