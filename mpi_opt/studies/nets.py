@@ -171,6 +171,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/compare-torch"), metavar="DIR", help="folder of trials")
     parser.add_argument("--read-only", action="store_true", help="run nothing: the tables of what is there")
     parser.add_argument("--page", type=Path, metavar="FILE", help="put the tables into this page instead of printing")
+    parser.add_argument("--part", default="tables", metavar="NAME", help="the part of that page (default: tables)")
     parser.add_argument("--claims", type=Path, metavar="FILE", help="put the claims into this page")
     options = parser.parse_args(arguments)
     try:
@@ -186,7 +187,7 @@ def main(arguments: Sequence[str]) -> int:
         if not found:
             raise JobError(f"{options.out}: no trial of these jobs is there")
         tables = page(found, options.target)
-        show(tables, options.page, "tables")
+        show(tables, options.page, options.part)
         if options.claims is not None:
             fill(options.claims, "SPARQ-SGD's claims on modules", claims(found, options.target))
     except MpiOptError as error:

@@ -133,12 +133,18 @@ def test_trials_are_kept_and_not_repeated(files, tmp_path, capsys):
 
 def test_pages_are_filled(files, tmp_path):
     told, claimed = tmp_path / "page.md", tmp_path / "claims.md"
-    told.write_text("<!-- tables -->\n<!-- end of tables -->\n")
+    parts = [f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in ("tables", "others")]
+    told.write_text("".join(parts))
     words = "SPARQ-SGD's claims on modules"
     claimed.write_text(f"<!-- {words} -->\n<!-- end of {words} -->\n")
     asked = [*map(str, files), "--nodes", str(NODES), "--seeds", "1", "--out", str(tmp_path / "runs")]
     assert main([*asked, "--page", str(told), "--claims", str(claimed)]) == EXIT_DONE
-    assert "#### Until 97% of the test images" in told.read_text()
+    first, second = told.read_text().split("<!-- end of tables -->")
+    assert "#### Until 97% of the test images" in first
+    assert "#### Until 97% of the test images" not in second
+    assert main([*asked, "--target", "0.1", "--page", str(told), "--part", "others"]) == EXIT_DONE
+    assert told.read_text().startswith(first)
+    assert "#### Until 90% of the test images" in told.read_text()
     assert "| claim | found | seeds | held |" in claimed.read_text()
 
 
