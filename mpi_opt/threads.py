@@ -1,11 +1,12 @@
 """One BLAS thread in this process: the same bits however many cores there are, and no ranks in each other's way."""
 
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
-def one_thread(*, dense: bool = True) -> AbstractContextManager[Any]:
-    """Return a context in which BLAS takes one thread; when it is left, threads are as before.
+@contextmanager
+def one_thread(*, dense: bool = True) -> Iterator[None]:
+    """Let BLAS take one thread for as long as the context lasts; threads are then as before.
 
     Parameters
     ----------
@@ -17,4 +18,5 @@ def one_thread(*, dense: bool = True) -> AbstractContextManager[Any]:
 
     if dense:
         import scipy.linalg  # noqa: F401
-    return threadpoolctl.threadpool_limits(1)
+    with threadpoolctl.threadpool_limits(1):
+        yield
