@@ -65,11 +65,14 @@ def open_recorders(
             )
             path = folder / "metrics" / f"rank_{i:05d}.h5"
             average = i == 0 and built.averages
+            # A resumed run's file goes on with the series that it has.
+            blocks = job.algorithm.trigger == "tensor" and (kept is None or kept.earlier[k].blocks)
             recorder = Recorder(
                 path,
                 attributes=new if kept is None else kept.attributes[k],
                 dim=built.problems[0].dim,
                 average=average,
+                blocks=blocks,
                 earlier=None if kept is None else kept.earlier[k],
                 **_sizes(len(built.nodes)),
             )

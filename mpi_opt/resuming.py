@@ -285,9 +285,10 @@ def _metrics(path: Path, rows: int, syncs: int) -> tuple[Earlier, Mapping[str, s
     for name, wanted, held in (("rows", rows, old.series), ("synchronisations", syncs, old.syncs)):
         if len(held["step"]) < wanted:
             raise DataError(f"{path}: has {len(held['step'])} {name}, the checkpoint needs {wanted}")
+    (_, series), (_, indices) = schema.groups(blocks=old.blocks)
     earlier = Earlier(
-        {column.name: old.series[column.name][:rows] for column in schema.SERIES if column.name in old.series},
-        {column.name: old.syncs[column.name][:syncs] for column in schema.SYNCS if column.name in old.syncs},
+        {column.name: old.series[column.name][:rows] for column in series if column.name in old.series},
+        {column.name: old.syncs[column.name][:syncs] for column in indices if column.name in old.syncs},
     )
     had = dict.fromkeys(schema.LATER, "") | dict(old.attributes)
     return earlier, {name: had[name] for name in schema.ATTRIBUTES}

@@ -272,6 +272,7 @@ def _plan(
         control_every=_control_every(job),
         steps_per_epoch=built.steps_per_epoch,
         average_output=built.averages,
+        blocks=bool(recorders and recorders[0].blocks),
         values=lambda index: traffic_values(network.traffic[index]),
         inspect=replica_check(network) if job.network.check and built.mixing is not None else None,
     )

@@ -29,6 +29,8 @@ class Info(NamedTuple):
     """The node's vectors are no longer finite; it stays silent until the run ends."""
     ended: str = ""
     """Why the method itself is at its end, decided on reduced values and so the same on every node."""
+    blocks: float = 0.0
+    """Of SPARQ-SGD, the share of the model's blocks that spoke: 1 or 0 where it speaks as a whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ class SparqSGD:
             q = trigger.say(C, difference, Key(node.seed, node.index, Purpose.COMPRESSION, r), fired)
         except DivergedError:
             return None, state.trigger, Info(synced=True, drift=drift, threshold=bound, diverged=True)
-        return q, memory, Info(synced=True, fired=True, drift=drift, threshold=bound)
+        return q, memory, Info(synced=True, fired=True, blocks=trigger.share(fired), drift=drift, threshold=bound)
 
     def settle(self, state: State, problem: Problem, node: Node) -> Steps:
         """Complete the exchange in flight, if there is one."""

@@ -121,8 +121,9 @@ def _faults(rank: RankMetrics, first: Mapping[str, Any]) -> Iterator[str]:
             values = getattr(rank, group).get(column.name)
             if values is not None:
                 yield from _column_faults(f"{group}/{column.name}", values, column, group)
-    if rank.rows and np.any(rank.series["fired"] > rank.series["syncs"]):
-        yield "series/fired: more than series/syncs"
+    for name in ("fired", *(("blocks_fired",) if rank.blocks else ())):
+        if rank.rows and np.any(rank.series[name] > rank.series["syncs"]):
+            yield f"series/{name}: more than series/syncs"
 
 
 def _column_faults(name: str, values: npt.NDArray[Any], column: schema.Column, group: str) -> Iterator[str]:
@@ -140,7 +141,7 @@ def _column_faults(name: str, values: npt.NDArray[Any], column: schema.Column, g
 
 
 def _lacks(rank: RankMetrics) -> Iterator[str]:
-    for group, columns in schema.GROUPS:
+    for group, columns in schema.groups(blocks=rank.blocks):
         lacking = [column.name for column in columns if column.name not in getattr(rank, group)]
         if lacking:
             yield f"no {', '.join(lacking)} in /{group}"

@@ -113,7 +113,7 @@ def _fill(file: Any, ranks: Sequence[RankMetrics], virtual: bool, lost: Sequence
     file["node"] = np.arange(len(ranks))
     file["node"].attrs["long_name"] = "Number of the node"
     file["node"].make_scale("node")
-    for group, columns in (("series", schema.SERIES), ("syncs", schema.SYNCS)):
+    for group, columns in schema.groups(blocks=all(rank.blocks for rank in ranks)):
         tables = lengthened(group, [getattr(rank, group) for rank in ranks], lost)
         lengths = [len(table["step"]) for table in tables]
         sources[f"{group}_rows"] = lengths

@@ -23,11 +23,16 @@ class Earlier:
     Attributes
     ----------
     series, syncs : mapping of str to ndarray
-        All of ``schema.SERIES`` and of ``schema.SYNCS``, each group of one length.
+        All of ``schema.groups``, each group of one length.
     """
 
     series: Mapping[str, npt.NDArray[Any]]
     syncs: Mapping[str, npt.NDArray[Any]]
+
+    @property
+    def blocks(self) -> bool:
+        """Whether they tell of blocks."""
+        return schema.BLOCKS["syncs"].name in self.syncs
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -36,7 +41,12 @@ class Earlier:
 
 
 def new_file(
-    attributes: Mapping[str, str | int | float], dim: int, average: bool, earlier: Earlier | None = None
+    attributes: Mapping[str, str | int | float],
+    dim: int,
+    average: bool,
+    earlier: Earlier | None = None,
+    *,
+    blocks: bool = False,
 ) -> bytes:
     """Return the bytes of a new metrics file with every attribute and dataset; SWMR mode lets none be added later.
 
@@ -50,10 +60,12 @@ def new_file(
         Whether there is ``/final/average``.
     earlier : Earlier, optional
         Rows that it begins with.
+    blocks : bool, optional
+        Whether there are ``schema.BLOCKS``.
     """
     import h5py
 
-    data = io.BytesIO(_blank(dim, average))
+    data = io.BytesIO(_blank(dim, average, blocks))
     with h5py.File(data, "r+", libver="latest") as file:
         for name, value in attributes.items():
             file.attrs[name] = value
@@ -68,29 +80,29 @@ def new_file(
 
 
 @functools.lru_cache(maxsize=2)
-def _blank(dim: int, average: bool) -> bytes:
+def _blank(dim: int, average: bool, blocks: bool) -> bytes:
     """Return a file without the run's attributes: 20 ms, once for all virtual nodes of a process."""
-    return image(lambda file: _lay_out(file, dim, average))
+    return image(lambda file: _lay_out(file, dim, average, blocks))
 
 
-def _lay_out(file: Any, dim: int, average: bool) -> None:
+def _lay_out(file: Any, dim: int, average: bool, blocks: bool) -> None:
     import h5py
 
     file.attrs["format"] = schema.FORMAT
     file.attrs["schema_version"] = schema.VERSION
     file.attrs["units"] = schema.UNITS_NOTE
-    for group, columns in (("series", schema.SERIES), ("syncs", schema.SYNCS)):
+    for group, columns in schema.groups(blocks=blocks):
         for column in columns:
             data = file.create_dataset(
                 f"{group}/{column.name}", shape=(0,), maxshape=(None,), chunks=(_CHUNK_ROWS,), dtype=column.kind
             )
             _explain(data, column.unit, column.description)
-    blocks = -(-dim // _CHUNK_MODEL)
+    pieces = -(-dim // _CHUNK_MODEL)
     names = {"model": "the node's own last iterate", "average": "the run's averaged model"}
     for name in ["model", "average"][: 1 + average]:
         # Empty until the end: d numbers a node are not set aside for a run that may never reach it.
         data = file.create_dataset(
-            f"final/{name}", shape=(0,), maxshape=(dim,), chunks=(-(-dim // blocks),), dtype="f8"
+            f"final/{name}", shape=(0,), maxshape=(dim,), chunks=(-(-dim // pieces),), dtype="f8"
         )
         _explain(data, "1", f"Model, {names[name]}, intercept last; empty until the run ends")
     status = file.create_dataset("final/status", shape=(), dtype=h5py.string_dtype("utf-8", schema.STATUS_BYTES))

@@ -33,6 +33,8 @@ class RankMetrics:
         ``None`` until the run ended, and for ``average`` where it was not asked for.
     status : str
         ``"running"`` for a run that goes on or was killed, else how it ended.
+    blocks : bool
+        Whether the file has ``schema.BLOCKS``.
     """
 
     path: Path
@@ -42,6 +44,7 @@ class RankMetrics:
     model: Vector | None
     average: Vector | None
     status: str
+    blocks: bool = False
 
     @property
     def rows(self) -> int:
@@ -82,6 +85,7 @@ def read_rank(path: str | os.PathLike[str], *, models: bool = True, steps_only: 
                 model=_vector(file, "final/model") if models else None,
                 average=_vector(file, "final/average") if models else None,
                 status=file["final/status"].asstr()[()],
+                blocks=all(f"{group}/{column.name}" in file for group, column in schema.BLOCKS.items()),
             )
         except DAMAGED as error:
             raise DataError(f"{path}: damaged: {error}") from error

@@ -36,6 +36,8 @@ class Recorder:
         Length d of the model.
     average : bool, optional
         Whether ``/final/average`` is to be kept as well.
+    blocks : bool, optional
+        Whether there are the series of ``schema.BLOCKS``.
     earlier : Earlier, optional
         Rows of the run that is resumed: the file begins with them, and takes the place of the old one at once.
     buffer_rows, buffer_syncs : int, optional
@@ -51,6 +53,7 @@ class Recorder:
     ----------
     seconds : float
         Time spent in writing so far (s), by ``clock``.
+    blocks : bool
 
     Raises
     ------
@@ -67,6 +70,7 @@ class Recorder:
         attributes: Mapping[str, str | int | float],
         dim: int,
         average: bool = False,
+        blocks: bool = False,
         earlier: Earlier | None = None,
         buffer_rows: int = 256,
         buffer_syncs: int = 4096,
@@ -76,6 +80,7 @@ class Recorder:
     ):
         self.path = Path(path)
         self.dim = dim
+        self.blocks = blocks
         self.seconds = 0.0
         self._clock = clock
         self._flush_seconds = flush_seconds
@@ -94,13 +99,15 @@ class Recorder:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise JobError(f"cannot make the folder {self.path.parent}: {error}") from error
-        self._series = Table(schema.SERIES, buffer_rows)
-        self._syncs = Table(schema.SYNCS, buffer_syncs)
+        (_, series), (_, syncs) = schema.groups(blocks=blocks)
+        self._series = Table(series, buffer_rows)
+        self._syncs = Table(syncs, buffer_syncs)
         self._file = RankWriter(self.path, self._series, self._syncs, hold=hold)
         if earlier is not None:
             self._series.written, self._syncs.written = earlier.counts
-        self._file.make(new_file(attributes, dim, average, earlier), durable=earlier is not None)
+        self._file.make(new_file(attributes, dim, average, earlier, blocks=blocks), durable=earlier is not None)
         self._sync_buffers = tuple(self._syncs.buffers[column.name] for column in schema.SYNCS)
+        self._sync_blocks = self._syncs.buffers.get(schema.BLOCKS["syncs"].name)
         self._flushed = clock()
 
     def row(self, values: Mapping[str, float | int]) -> None:
@@ -127,8 +134,13 @@ class Recorder:
         if table.count == table.capacity or self._clock() - self._flushed >= self._flush_seconds:
             self.flush()
 
-    def sync(self, step: int, fired: bool, drift: float, threshold: float, payload_bytes: int) -> None:
-        """Take one synchronisation index; about a microsecond, for it runs between training steps."""
+    def sync(
+        self, step: int, fired: bool, drift: float, threshold: float, payload_bytes: int, blocks: float = 0.0
+    ) -> None:
+        """Take one synchronisation index; about a microsecond, for it runs between training steps.
+
+        ``blocks`` is the share of blocks that spoke, left out where the recorder is made without.
+        """
         table = self._syncs
         at = table.count
         steps, fires, drifts, thresholds, payloads = self._sync_buffers
@@ -137,6 +149,8 @@ class Recorder:
         drifts[at] = drift
         thresholds[at] = threshold
         payloads[at] = payload_bytes
+        if self._sync_blocks is not None:
+            self._sync_blocks[at] = blocks
         table.count = at + 1
         if table.count == table.capacity:
             self.flush()

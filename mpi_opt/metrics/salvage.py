@@ -108,9 +108,10 @@ def _clean(path: Path, lost: list[str]) -> tuple[bytes, int, int]:
             attributes = plain_attributes(file)
             status = str(file["final/status"].asstr()[()])
             (dim,) = file["final/model"].maxshape
+            blocks = all(f"{group}/{column.name}" in file for group, column in schema.BLOCKS.items())
             groups = [
                 _rows(file[group], columns, count, length, lost)
-                for (group, columns), count in zip(schema.GROUPS, committed, strict=True)
+                for (group, columns), count in zip(schema.groups(blocks=blocks), committed, strict=True)
             ]
         except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
             raise DataError(f"{path}: damaged: {error}") from error
@@ -122,7 +123,7 @@ def _clean(path: Path, lost: list[str]) -> tuple[bytes, int, int]:
         at = f" up to step {series['step'][-1]}" if rows else ""
         status = f"closed: killed, and salvaged{at}"
         lost.append("whatever was not flushed when the run was killed, and the final model")
-    data = io.BytesIO(new_file(attributes, dim, average, Earlier(series, syncs)))
+    data = io.BytesIO(new_file(attributes, dim, average, Earlier(series, syncs), blocks=blocks))
     _finish(data, vectors, status)
     return data.getvalue(), rows, len(syncs["step"])
 

@@ -4,6 +4,7 @@ A file has three parts: ``/series/<name>``, one row per evaluation; ``/syncs/<na
 index; ``/final``, the model and how the run ended. ``docs/results-folder.md`` is the same for people.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -85,15 +86,32 @@ SYNCS: tuple[Column, ...] = (
 )
 """``/syncs/<name>``: one row per synchronisation index, all of one length."""
 
-GROUPS: tuple[tuple[Literal["series", "syncs"], tuple[Column, ...]], ...] = (("series", SERIES), ("syncs", SYNCS))
-"""The groups that grow by rows."""
+BLOCKS: Mapping[str, Column] = {
+    "series": Column(
+        "blocks_fired", "f8", "1", "Sum of syncs/blocks_fired so far: over syncs it is the mean share of blocks"
+    ),
+    "syncs": Column("blocks_fired", "f8", "1", "Share of the model's blocks that spoke, 0 to 1"),
+}
+"""Of each group, the series that only runs with ``algorithm.trigger = "tensor"`` have."""
+
+GROUPS: tuple[tuple[Literal["series", "syncs"], tuple[Column, ...]], ...] = (
+    ("series", (*SERIES, BLOCKS["series"])),
+    ("syncs", (*SYNCS, BLOCKS["syncs"])),
+)
+"""The groups that grow by rows, with all that a file may have of them."""
+
+
+def groups(*, blocks: bool) -> tuple[tuple[Literal["series", "syncs"], tuple[Column, ...]], ...]:
+    """Return the groups as a file has them, with what tells of blocks or without."""
+    return GROUPS if blocks else (("series", SERIES), ("syncs", SYNCS))
+
 
 TOTALS: frozenset[str] = frozenset(
     {
         *("step", "round", "short_rounds", "epoch", "seconds", "wall_seconds", "syncs", "fired", "messages"),
         *("silences", "payload_bytes", "header_bytes", "floor_bits", "control_bytes", "evaluation_bytes"),
         *("compute_seconds", "compress_seconds", "communicate_seconds", "wait_seconds", "evaluate_seconds"),
-        "write_seconds",
+        *("write_seconds", "blocks_fired"),
     }
 )
 """Series that count from the start of the run and never fall."""

@@ -142,7 +142,7 @@ def table(folders: Sequence[Path], kind: Kind, nodes: Collection[int] | None = N
         held.append((first.syncs if kind == "syncs" else first.series).keys())
     columns = tuple(
         TableColumn(column.name, column.kind, column.unit, column.description)
-        for column in (schema.SYNCS if kind == "syncs" else schema.SERIES)
+        for column in dict(schema.GROUPS)["syncs" if kind == "syncs" else "series"]
         if all(column.name in names for names in held)
     )
     begin = (*_KEYS, *_END) if kind == "final" else (*_KEYS, _ROW[kind])

@@ -34,6 +34,8 @@ class Tail:
         The last of them; empty where there is none yet. Counts up to 2^53 are exact.
     fired, syncs : int
         At how many of the last ``syncs`` synchronisation indices the node spoke.
+    blocks : float or None
+        The mean share of blocks that spoke at these, where each decides for itself.
     """
 
     path: Path
@@ -43,6 +45,7 @@ class Tail:
     last: Mapping[str, float]
     fired: int
     syncs: int
+    blocks: float | None = None
 
     @property
     def node(self) -> int:
@@ -76,6 +79,7 @@ def read_tail(path: str | os.PathLike[str], *, syncs: int = 50) -> Tail:
         try:
             rows, passed = (int(count) for count in file["committed"][:])
             spoke = file["syncs/fired"][max(0, passed - syncs) : passed]
+            shares = file.get(f"syncs/{schema.BLOCKS['syncs'].name}")
             return Tail(
                 path=path,
                 attributes=plain_attributes(file),
@@ -84,6 +88,7 @@ def read_tail(path: str | os.PathLike[str], *, syncs: int = 50) -> Tail:
                 last={name: float(data[rows - 1]) for name, data in file["series"].items()} if rows else {},
                 fired=int(np.count_nonzero(spoke)),
                 syncs=len(spoke),
+                blocks=None if shares is None or not len(spoke) else float(shares[passed - len(spoke) : passed].mean()),
             )
         except (KeyError, IndexError, OSError, RuntimeError, TypeError, ValueError) as error:
             raise DataError(f"{path}: damaged: {error}") from error

@@ -53,6 +53,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("epoch", "epoch", "Passes over the training set by then"),
     Column("syncs", "1", "Synchronisation indices by then, all nodes together"),
     Column("fired", "1", "Those at which a node spoke"),
+    Column("blocks_fired", "1", "Share of the model's blocks that spoke, where each decides for itself; else empty"),
     Column("messages", "1", "Non-empty messages by then, all nodes together, counted per receiver"),
     Column("silences", "1", "Zero-byte messages, likewise"),
     Column("payload_bytes", "byte", "Payload handed over by then by all nodes"),

@@ -10,7 +10,7 @@ from mpi_opt.algorithms.registry import EXCHANGES
 from mpi_opt.errors import DataError, JobError
 from mpi_opt.job import Job, spec
 from mpi_opt.report.columns import NAMES, SCHEMA, Record, Value
-from mpi_opt.report.course import Course
+from mpi_opt.report.course import BLOCKS, Course
 from mpi_opt.report.measures import PLACES, Measure, between
 from mpi_opt.types import Vector
 
@@ -143,8 +143,9 @@ def _counts(course: Course, row: int) -> dict[str, Value]:
         counts[name] = number(totals[name][:, row].mean())
     for name in ("seconds", "wall_seconds"):
         counts[name] = number(totals[name][:, row].max())
-    sent = course.sent[:, row]
+    sent, syncs = course.sent[:, row], counts["syncs"]
     return counts | {
+        "blocks_fired": number(totals[BLOCKS][:, row].sum() / syncs) if syncs and BLOCKS in totals else None,
         "epoch": number(shared["epoch"][row]),
         "sent_bytes": int(sent.sum()),
         "busiest_bytes": int(sent.max()),

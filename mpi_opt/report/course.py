@@ -62,6 +62,9 @@ COUNTS = (
 )
 """Running totals of each node; a lost node's stay where they were."""
 
+BLOCKS = "blocks_fired"
+"""Likewise, but only of runs whose trigger looks at blocks one by one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
@@ -82,7 +85,7 @@ class Course:
     shared : mapping of str to ndarray, shape (rows,)
         ``SHARED``.
     own : mapping of str to ndarray, shape (nodes, rows)
-        ``FIGURES`` and ``COUNTS``.
+        ``FIGURES`` and ``COUNTS``, where there are any ``BLOCKS``.
     sync_steps : ndarray, shape (syncs,)
         Steps whose end was a synchronisation index.
     fired : ndarray of uint8, shape (nodes, syncs)

@@ -157,7 +157,9 @@ def _fired(record: Record) -> str:
     reduces = record["compressor"] is None  # where all sum, nobody decides to speak
     if reduces or not isinstance(fired, int | float) or not isinstance(syncs, int | float) or not syncs:
         return "-"
-    return f"{_whole(fired)} ({fired / syncs:.0%})"
+    blocks = record["blocks_fired"]
+    told = f", blocks {blocks:.0%}" if isinstance(blocks, int | float) else ""
+    return f"{_whole(fired)} ({fired / syncs:.0%}{told})"
 
 
 def _best(record: Record) -> str:

@@ -15,11 +15,11 @@ from mpi_opt.metrics import schema
 from mpi_opt.metrics.joined import read_joined
 from mpi_opt.metrics.lost import Lost, read_lost
 from mpi_opt.metrics.rank_file import read_rank
-from mpi_opt.report.course import COUNTS, FIGURES, SHARED, Array, Course
+from mpi_opt.report.course import BLOCKS, COUNTS, FIGURES, SHARED, Array, Course
 from mpi_opt.types import Indices
 from mpi_opt.words import one_line
 
-_KEPT = frozenset((*SHARED, *FIGURES, *COUNTS))
+_KEPT = frozenset((*SHARED, *FIGURES, *COUNTS, BLOCKS))
 
 
 class _Part(NamedTuple):
@@ -68,7 +68,8 @@ def read_course(path: str | os.PathLike[str], label: str | None = None) -> Cours
     n, rows = len(parts), len(steps)
     shared = {name: first[name][:rows] for name in SHARED if name in first}
     shared.setdefault("nodes_alive", np.full(rows, n))
-    own = {name: _stack([part.series for part in parts], name, steps) for name in (*FIGURES, *COUNTS)}
+    own_names = (*FIGURES, *COUNTS, *((BLOCKS,) if all(BLOCKS in part.series for part in parts) else ()))
+    own = {name: _stack([part.series for part in parts], name, steps) for name in own_names}
     fired = np.zeros((n, len(sync_steps)), dtype=np.uint8)
     for row, part in zip(fired, parts, strict=True):
         have = _agreeing(part.steps, sync_steps)
@@ -167,7 +168,7 @@ def _stack(tables: Sequence[Mapping[str, Array]], name: str, steps: Indices) -> 
     for row, table in zip(stacked, tables, strict=True):
         have = _agreeing(table["step"], steps)
         row[:have] = table[name][:have]
-        if name in COUNTS and have:
+        if name not in FIGURES and have:
             row[have:] = table[name][have - 1]
     return stacked
 

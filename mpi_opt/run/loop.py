@@ -32,6 +32,7 @@ class Run:
         self.t = plan.begin
         self.syncs = [0] * len(plan.nodes)
         self.fired = [0] * len(plan.nodes)
+        self.blocks = [0.0] * len(plan.nodes)
         self.clock = 0.0
         self.began = time.perf_counter()
         self.watch = Watch(plan.rules)
@@ -126,11 +127,13 @@ class Run:
         plan = self.plan
         self.syncs[index] += 1
         self.fired[index] += info.fired
+        self.blocks[index] += info.blocks
         if info.diverged:
             self.control.diverged(plan.nodes[index].index, t + 1)
         if plan.recorders:
             sent = plan.network.traffic[index].payload_bytes - bytes_before[index]
-            plan.recorders[index].sync(t, info.fired, info.drift, info.threshold, sent)
+            told = (info.blocks,) if plan.blocks else ()
+            plan.recorders[index].sync(t, info.fired, info.drift, info.threshold, sent, *told)
 
     def _control(self, *, at_once: bool = False) -> Verdict | None:
         """Act on the control reduction under way and start the next; ``at_once`` waits for that one too."""
@@ -233,6 +236,8 @@ class Run:
             "syncs": self.syncs[index],
             "fired": self.fired[index],
         }
+        if plan.blocks:
+            row["blocks_fired"] = self.blocks[index]
         if plan.phases:
             phases = plan.phases[index]
             row["compute_seconds"] = phases.compute
@@ -284,6 +289,7 @@ class Run:
             syncs=sum(self.syncs),
             fired=sum(self.fired),
             simulated=plan.network.clock is not None,
+            blocks=sum(self.blocks) if plan.blocks else None,
         )
 
 

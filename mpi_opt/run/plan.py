@@ -43,8 +43,10 @@ class Record(Protocol):
         """Take the row of one evaluation."""
         ...
 
-    def sync(self, step: int, fired: bool, drift: float, threshold: float, payload_bytes: int) -> None:
-        """Take one synchronisation index."""
+    def sync(
+        self, step: int, fired: bool, drift: float, threshold: float, payload_bytes: int, blocks: float = 0.0
+    ) -> None:
+        """Take one synchronisation index; ``blocks`` is the share of blocks that spoke, for a plan with ``blocks``."""
         ...
 
 
@@ -62,6 +64,8 @@ class Plan:
         Steps in which the nodes together see N rows.
     average_output : bool
         End with the mean of the nodes' models (its bytes counted) instead of each node's own.
+    blocks : bool
+        The trigger looks at blocks of the model one by one, and the recorders keep how many spoke.
     values : callable or None
         Running counts of local node ``k`` under the names of the metrics schema (traffic).
     inspect : callable or None
@@ -92,6 +96,7 @@ class Plan:
     control_every: int = CONTROL_SYNCS
     steps_per_epoch: float = 1.0
     average_output: bool = True
+    blocks: bool = False
     values: Callable[[int], Mapping[str, float | int]] | None = None
     inspect: Callable[[int, Sequence[Any]], None] | None = None
     checkpoints: Checkpoints | None = None
@@ -123,6 +128,8 @@ class Outcome:
         Run clock.
     syncs, fired : int
         Synchronisations that the local nodes passed together, and those at which they spoke.
+    blocks : float or None
+        Sum over these of the share of blocks that spoke, for a plan with ``blocks``.
     simulated : bool
         The clock is a virtual one.
     """
@@ -140,3 +147,4 @@ class Outcome:
     syncs: int
     fired: int
     simulated: bool = False
+    blocks: float | None = None

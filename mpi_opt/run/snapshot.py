@@ -24,6 +24,7 @@ class Running(Protocol):
     t: int
     syncs: list[int]
     fired: list[int]
+    blocks: list[float]
     clock: float
     began: float
     watch: Watch
@@ -52,6 +53,7 @@ def take(run: Running) -> list[dict[str, Any]]:
             "t": run.t,
             "syncs": run.syncs[index],
             "fired": run.fired[index],
+            "blocks": run.blocks[index],
             "clock": run.clock,
             "simulated": simulated[index],
             "wall": time.perf_counter() - run.began,
@@ -72,6 +74,7 @@ def restore(run: Running, pieces: Sequence[Mapping[str, Any]]) -> None:
     run.states[:] = [piece["state"] for piece in pieces]
     run.syncs[:] = [piece["syncs"] for piece in pieces]
     run.fired[:] = [piece["fired"] for piece in pieces]
+    run.blocks[:] = [piece.get("blocks", 0.0) for piece in pieces]  # checkpoints of earlier releases lack them
     plan.network.give([piece["inbox"] for piece in pieces])
     for index, piece in enumerate(pieces):
         _copy(piece["traffic"], plan.network.traffic[index])

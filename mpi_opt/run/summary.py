@@ -24,15 +24,17 @@ class Totals:
     traffic: Traffic
     syncs: int
     fired: int
+    blocks: float | None = None
 
 
 def totals(network: Network, outcome: Outcome) -> Totals:
     """Return the counts of all nodes together (seconds added up); called by all processes."""
     local = np.array([astuple(traffic) for traffic in network.traffic], dtype=np.float64).sum(axis=0)
-    *summed, syncs, fired = network.collectives.sum(np.array([*local, outcome.syncs, outcome.fired]))
+    counts = [*local, outcome.syncs, outcome.fired, outcome.blocks or 0.0]
+    *summed, syncs, fired, blocks = network.collectives.sum(np.array(counts))
     kinds = [type(value) for value in astuple(Traffic())]
     traffic = Traffic(*(kind(value) for kind, value in zip(kinds, summed, strict=True)))
-    return Totals(traffic, int(syncs), int(fired))
+    return Totals(traffic, int(syncs), int(fired), None if outcome.blocks is None else float(blocks))
 
 
 def lines(outcome: Outcome, all_nodes: Totals, nodes: int, *, sampled: int | None = None) -> Sequence[str]:
@@ -69,7 +71,9 @@ def lines(outcome: Outcome, all_nodes: Totals, nodes: int, *, sampled: int | Non
     sent = traffic.payload_bytes + traffic.header_bytes
     if traffic.header_bytes and all_nodes.syncs:
         share = all_nodes.fired / all_nodes.syncs
-        text.append(f"  fired        {all_nodes.fired} of {all_nodes.syncs} node-syncs ({share:.1%})")
+        blocks = all_nodes.blocks
+        told = "" if blocks is None else f"; blocks of the model: {blocks / all_nodes.syncs:.1%}"
+        text.append(f"  fired        {all_nodes.fired} of {all_nodes.syncs} node-syncs ({share:.1%}){told}")
     closing = "" if outcome.average is None else ", the closing average's among them"
     text.append(
         f"  sent         {size(sent)} by all {nodes} nodes, {size(sent / nodes)} each, "

@@ -189,7 +189,10 @@ def _traffic(view: View) -> Iterator[tuple[str, str]]:
         (least, low), (most, high) = min(asked), max(asked)
         syncs = max(tail.syncs for tail in view.tails)
         mean = sum(share for share, _ in asked) / len(asked)
-        yield "firing", f"{mean:.0%} over the last {syncs} syncs (node {low}: {least:.0%}, node {high}: {most:.0%})"
+        shares = [tail.blocks for tail in view.tails if tail.blocks is not None]
+        blocks = f"; blocks of the model {sum(shares) / len(shares):.0%}" if shares else ""
+        nodes = f"(node {low}: {least:.0%}, node {high}: {most:.0%})"
+        yield "firing", f"{mean:.0%} over the last {syncs} syncs {nodes}{blocks}"
 
 
 def _phases(view: View) -> Iterator[tuple[str, str]]:

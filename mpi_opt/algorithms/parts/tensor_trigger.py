@@ -78,6 +78,10 @@ class TensorTrigger:
         """Return the message of the blocks that fired."""
         return cast(Partial, C).compress_some(difference, key, fired)
 
+    def share(self, fired: Mask) -> float:
+        """Return the share of blocks that fired."""
+        return np.count_nonzero(fired) / fired.size
+
     def decide(self, drift: Vector, t: int, eta: float, memory: TensorMemory) -> tuple[Mask, float, TensorMemory]:
         """Return which blocks fire, the sum of their bounds, and the new memory. ``drift`` is finite."""
         share = np.array(self.sizes) / sum(self.sizes)

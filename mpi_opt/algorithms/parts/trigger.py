@@ -52,6 +52,10 @@ class Trigger:
         """Return the message of a node that fired."""
         return C.compress(difference, key)
 
+    def share(self, fired: bool) -> float:
+        """Return 1 for a node that fired: the model is one block."""
+        return float(fired)
+
     def decide(self, drift: float, t: int, eta: float, memory: TriggerMemory) -> tuple[bool, float, TriggerMemory]:
         """Return whether to fire, the bound ``c_t eta_t^2``, and the new memory. ``drift`` is |x - xhat|^2, finite."""
         overdue = self.longest_silence is not None and memory.silent + 1 >= self.longest_silence

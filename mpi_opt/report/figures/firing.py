@@ -5,7 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from mpi_opt.report.course import Course
+from mpi_opt.report.course import BLOCKS, Course
 from mpi_opt.report.figures.picture import Picture, words_instead
 from mpi_opt.report.figures.style import INK, label, new_figure, power_text
 
@@ -38,6 +38,14 @@ def binned(map_: npt.NDArray[np.float64], rows: int, columns: int) -> npt.NDArra
     return np.divide(total, known, out=np.full_like(total, math.nan), where=known > 0)
 
 
+def _blocks(course: Course) -> str:
+    """Say how many blocks spoke, where each decides for itself."""
+    if BLOCKS not in course.own or not course.rows or not course.own["syncs"][:, -1].any():
+        return ""
+    share = course.own[BLOCKS][:, -1].sum() / course.own["syncs"][:, -1].sum()
+    return f" A node counts as speaking where any block of its model does; of the blocks {share:.1%} spoke."
+
+
 def firing(course: Course, name: str) -> Picture:
     """Return the firing map of a run."""
     title = "Firing map"
@@ -48,7 +56,9 @@ def firing(course: Course, name: str) -> Picture:
     map_ = shares(course)
     spoke = float(np.nanmean(map_))
     if spoke == 1.0:
-        return words_instead(name, title, f"Every node spoke at every one of {syncs} synchronisation indices.")
+        return words_instead(
+            name, title, f"Every node spoke at every one of {syncs} synchronisation indices.{_blocks(course)}"
+        )
     cells = binned(map_, *CELLS)
     alone = cells.shape == map_.shape
     height = min(4.6, 2.1 + 0.09 * cells.shape[0])
@@ -96,5 +106,5 @@ def firing(course: Course, name: str) -> Picture:
         title=title,
         figure=figure,
         alt=f"Map of {nodes} nodes against {syncs} synchronisation indices; a node spoke at {spoke:.1%} of them.",
-        caption=f"{what} Below, the share of nodes that spoke. All together {spoke:.1%}.",
+        caption=f"{what} Below, the share of nodes that spoke. All together {spoke:.1%}.{_blocks(course)}",
     )
