@@ -20,7 +20,7 @@ from mpi_opt.compression import rice
 from mpi_opt.compression.base import Message, Size
 from mpi_opt.compression.blocks import bitmap_bytes, read_bitmap, write_bitmap
 from mpi_opt.compression.header import Kind, header_bytes, read_header, write_kind, write_rice
-from mpi_opt.compression.messages import OnSupport, log2_binomial, signed
+from mpi_opt.compression.messages import OnSupport, OnValues, log2_binomial, signed
 from mpi_opt.compression.wire import check_end, checked, float_type, read_floats, write_floats
 from mpi_opt.types import Bytes, Indices, Mask, Vector
 
@@ -54,7 +54,7 @@ class JointSigns(OnSupport):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JointValues(OnSupport):
+class JointValues(OnValues):
     """Values, none of them zero, at ``indices``; ``sizes``, ``speak`` and ``counts`` as in `JointSigns`."""
 
     dim: int
@@ -64,10 +64,6 @@ class JointValues(OnSupport):
     indices: Indices
     values: Vector
     value_bits: int = 32
-
-    def entries(self) -> Vector:
-        """Return the values."""
-        return self.values
 
     def floor_bits(self) -> float:
         """Return the sum over blocks of log2 C(d_b, k_b), and the bits of the values."""

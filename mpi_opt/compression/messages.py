@@ -125,18 +125,25 @@ class OnSupport(Held):
         return out
 
 
+class OnValues(OnSupport):
+    """What messages that hold the values at their ``indices`` have in common."""
+
+    __slots__ = ()
+    values: Vector
+
+    def entries(self) -> Vector:
+        """Return the values."""
+        return self.values
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Sparse(OnSupport):
+class Sparse(OnValues):
     """Values, none of them zero, on a support; both of shape ``(k',)``."""
 
     dim: int
     indices: Indices
     values: Vector
     value_bits: int = 32
-
-    def entries(self) -> Vector:
-        """Return the values."""
-        return self.values
 
     def floor_bits(self) -> float:
         """Return log2 C(d, k') and the bits of k' values."""
@@ -223,17 +230,13 @@ class Levels(OnSupport):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SharedSupport(OnSupport):
+class SharedSupport(OnValues):
     """Values (zeros among them too) on a support that receivers draw themselves; both of shape ``(k,)``."""
 
     dim: int
     indices: Indices
     values: Vector
     value_bits: int = 32
-
-    def entries(self) -> Vector:
-        """Return the values."""
-        return self.values
 
     def floor_bits(self) -> float:
         """Return the bits of k values: the support costs nothing."""
