@@ -109,7 +109,7 @@ class Forecast:
 
 
 def _parts(found: Memory) -> list[tuple[str, Any]]:
-    return [(name, getattr(found, name)) for name in ("data", "vectors", "matrices", "buffers", "total")]
+    return [(name, getattr(found, name)) for name in ("data", "vectors", "matrices", "buffers", "module", "total")]
 
 
 def plan_job(job: Job, *, nodes: int, network: str | None = None) -> Forecast:

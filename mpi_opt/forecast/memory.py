@@ -14,6 +14,7 @@ from mpi_opt.algorithms.parts.solver import Cheaper
 from mpi_opt.algorithms.registry import NEWTON
 from mpi_opt.build import Built
 from mpi_opt.datasets.shard import Shard
+from mpi_opt.forecast.modulememory import ModuleMemory, module_memory
 from mpi_opt.forecast.spread import Spread
 from mpi_opt.problems.base import SecondOrder
 from mpi_opt.run.progress import size
@@ -39,13 +40,18 @@ _LOCAL_MATRICES = 2.5
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes of each node: of data, vectors, matrices and message buffers; each a spread over the nodes."""
+    """Bytes of each node: of data, vectors, matrices and message buffers; each a spread over the nodes.
+
+    Of a module of PyTorch also what it takes itself, ``made`` says of what; zero of linear models.
+    """
 
     data: Spread
     vectors: Spread
     matrices: Spread
     buffers: Spread
     total: Spread
+    module: Spread
+    made: ModuleMemory | None = None
 
 
 def memory(built: Built) -> Memory:
@@ -56,12 +62,16 @@ def memory(built: Built) -> Memory:
     degree = max(len(around) for around in built.neighbours())
     each = 0 if built.codec is None else 2 * (degree + 1) * built.codec.max_bytes
     buffers = [each] * len(data)
+    made = module_memory(built)
+    module = [0] * len(data) if made is None else made.of_nodes(len(data))
     return Memory(
         data=Spread.of(data),
         vectors=Spread.of(vectors),
         matrices=Spread.of(matrices),
         buffers=Spread.of(buffers),
-        total=Spread.of([sum(node) for node in zip(data, vectors, matrices, buffers, strict=True)]),
+        total=Spread.of([sum(node) for node in zip(data, vectors, matrices, buffers, module, strict=True)]),
+        module=Spread.of(module),
+        made=made,
     )
 
 
@@ -126,4 +136,6 @@ def lines(built: Built, found: Memory) -> list[str]:
             text.append(f"             {name} {part.told(size)}")
     if found.buffers.most:
         text.append(f"             message buffers {found.buffers.told(size)}")
+    if found.made is not None:
+        text += found.made.lines()
     return text

@@ -12,7 +12,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from mpi_opt.problems.torch.calling import forward
 
-_CHUNK = 128
+CALIBRATED_AT_ONCE = 128
+"""Rows that statistics are computed from at a time, at most."""
 
 
 class Norms:
@@ -48,7 +49,9 @@ class Norms:
             layer.momentum = None  # a plain mean over chunks
             layer.train()
         try:
-            for part in rows.tensor_split(-(-rows.shape[0] // _CHUNK)):  # none of them left with a single row
+            for part in rows.tensor_split(
+                -(-rows.shape[0] // CALIBRATED_AT_ONCE)
+            ):  # none of them left with a single row
                 forward(module, part)
         finally:
             for layer, momentum in zip(self._layers, momenta, strict=True):

@@ -262,6 +262,11 @@ def outputs_of(flat: FlatModule, loss: str, shape: tuple[int, ...]) -> int:
     return 1
 
 
+def largest_piece(rows: int) -> int:
+    """Return how many of so many rows a pass over all takes at a time, at most."""
+    return max((piece.stop - piece.start for piece in _pieces(rows)), default=0)
+
+
 def _pieces(rows: int) -> list[slice]:
     """Return a cut of so many rows into pieces of nearly equal length: batch normalisation takes no single row."""
     count = -(-rows // _CHUNK)
