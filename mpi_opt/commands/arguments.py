@@ -10,6 +10,8 @@ from mpi_opt.errors import JobError
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """What a group of subcommands adds itself to."""
+Options: TypeAlias = "argparse._ActionsContainer"
+"""A parser, or a group of its arguments."""
 Handler: TypeAlias = Callable[[argparse.Namespace, Sequence[str]], int]
 """A subcommand: its options and the whole command line in, exit code out. ``parser.set_defaults(handler=...)``."""
 
@@ -35,6 +37,13 @@ def count(text: str) -> int:
     return int(text)
 
 
+def whole(text: str) -> int:
+    """Return an integer of at least 0, for argparse."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: allowed: an integer >= 0")
+    return int(text)
+
+
 def number(text: str) -> float:
     """Return a finite number, for argparse."""
     try:
@@ -43,6 +52,17 @@ def number(text: str) -> float:
         value = float("inf")
     if not abs(value) < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r}: allowed: a number")
+    return value
+
+
+def seconds(text: str) -> float:
+    """Return a finite number above 0, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: allowed: a number of seconds > 0")
     return value
 
 
@@ -86,18 +106,18 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", metavar="RUN", type=folder, nargs="+", help="a run's folder, or its metrics.h5")
 
 
-def add_target(parser: argparse.ArgumentParser, of_measure: str) -> None:
+def add_target(
+    parser: Options, of_measure: str, of_target: str = "what the measure is to meet (default: last figures)"
+) -> None:
     """Add ``--target``, ``--measure`` and ``--at``: what is to be reached, and by which model.
 
     Parameters
     ----------
-    parser : ArgumentParser
-    of_measure : str
-        Help of ``--measure``.
+    parser : ArgumentParser or a group of its arguments
+    of_measure, of_target : str
+        Help of ``--measure`` and ``--target``.
     """
-    parser.add_argument(
-        "--target", type=number, metavar="X", help="what the measure is to meet (default: last figures)"
-    )
+    parser.add_argument("--target", type=number, metavar="X", help=of_target)
     parser.add_argument(
         "--measure", choices=("gap", "objective", "gradient-norm", "error", "accuracy"), help=of_measure
     )
@@ -107,6 +127,14 @@ def add_target(parser: argparse.ArgumentParser, of_measure: str) -> None:
         default="average",
         help="the averaged model, the mean over the nodes' own models, or the worst of them (default: average)",
     )
+
+
+def add_queue(parser: Options, launcher: str) -> None:
+    """Add what SLURM is told beside hosts, ranks and time; ``launcher`` is the name of the launcher's option."""
+    parser.add_argument("--site", type=Path, metavar="FILE", help="site profile: account, partition, modules (TOML)")
+    parser.add_argument(launcher, choices=("srun", "mpirun"), help="what starts the ranks (default: the site's)")
+    parser.add_argument("--dependency", metavar="WHAT", help="when it may begin, as sbatch reads it: afterok:123")
+    parser.add_argument("--print", action="store_true", help="only print the batch files")
 
 
 def add_group(commands: Commands, name: str, about: str) -> Any:

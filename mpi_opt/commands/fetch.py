@@ -5,11 +5,10 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from mpi_opt import launch
-from mpi_opt.commands.arguments import Commands, count, folder, quiet_pipes
+from mpi_opt.commands.arguments import Commands, count, folder, quiet_pipes, seconds
 from mpi_opt.errors import EXIT_DONE, DataError, JobError
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--decompress", action="store_true", help="unpack packed files too, beside themselves")
     parser.add_argument("--overwrite", action="store_true", help="replace a file that is there and is another one")
     parser.add_argument(
-        "--timeout", type=_seconds, default=30.0, metavar="S", help="seconds without an answer (default: 30)"
+        "--timeout", type=seconds, default=30.0, metavar="S", help="seconds without an answer (default: 30)"
     )
     parser.add_argument(
         "--retries", type=_tries, default=5, metavar="N", help="times to ask again, in a row (default: 5)"
@@ -95,16 +94,6 @@ def _listed(card: "Card") -> str:
     if not card.files:
         lines.append(f"  no file: {card.train.word!r}")
     return "\n".join(lines)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not (isfinite(value) and value > 0.0):
-        raise argparse.ArgumentTypeError(f"{text!r}: allowed: a number of seconds > 0")
-    return value
 
 
 def _tries(text: str) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpi_opt import launch
-from mpi_opt.commands.arguments import Commands, add_set, count, file, folder, number
+from mpi_opt.commands.arguments import Commands, add_queue, add_set, add_target, count, file, folder, seconds, whole
 from mpi_opt.errors import EXIT_DONE, JobError, RankFailedError
 
 if TYPE_CHECKING:
@@ -40,23 +40,18 @@ def add_to(commands: Commands) -> None:
         "--launcher", metavar="COMMAND", help='what starts ranks, without -n: "mpiexec.openmpi --map-by :OVERSUBSCRIBE"'
     )
     local.add_argument(
-        "--time-limit", type=_seconds, default=3600.0, metavar="S", help="seconds that a point may take (default: 3600)"
+        "--time-limit", type=seconds, default=3600.0, metavar="S", help="seconds that a point may take (default: 3600)"
     )
     slurm = parser.add_argument_group("run by SLURM")
     slurm.add_argument("--slurm", "--submit", action="store_true", help="submit an array of jobs a number of ranks")
     slurm.add_argument("--ranks-per-node", type=count, metavar="M", help="ranks a host")
     slurm.add_argument("--time", metavar="T", help="time limit of a point as SLURM reads it: 10 is ten minutes")
-    slurm.add_argument("--site", type=Path, metavar="FILE", help="site profile (TOML)")
-    slurm.add_argument(
-        "--slurm-launcher", choices=("srun", "mpirun"), help="what starts the ranks (default: the site's)"
-    )
-    slurm.add_argument("--dependency", metavar="WHAT", help="when it may begin, as sbatch reads it: afterok:123")
-    slurm.add_argument("--print", action="store_true", help="only print the batch files")
+    add_queue(slurm, "--slurm-launcher")
     table = parser.add_argument_group("what is told")
-    table.add_argument("--skip", type=_whole, metavar="N", help="steps of warm-up left out (default: a tenth of all)")
-    table.add_argument("--target", type=number, metavar="X", help="tell steps and time to this too")
-    table.add_argument("--measure", choices=("gap", "objective", "gradient-norm", "error", "accuracy"))
-    table.add_argument("--at", choices=("average", "mean", "worst"), default="average")
+    table.add_argument("--skip", type=whole, metavar="N", help="steps of warm-up left out (default: a tenth of all)")
+    add_target(
+        table, "gap is F - F* (default); error and accuracy are of the test rows", "tell steps and time to this too"
+    )
     table.add_argument("--reference", default="compute", metavar="F|RUN|compute", help="F* for the measure gap")
     table.add_argument(
         "--network",
@@ -221,19 +216,3 @@ def _say(line: str) -> None:
     """Tell a line on standard error, which leaves standard output to the table."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
-
-
-def _whole(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r}: allowed: an integer >= 0")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r}: allowed: a number of seconds > 0")
-    return value

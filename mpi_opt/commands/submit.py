@@ -5,10 +5,9 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from mpi_opt import launch
-from mpi_opt.commands.arguments import Commands, add_job, count, folder
+from mpi_opt.commands.arguments import Commands, add_job, add_queue, count, folder, whole
 from mpi_opt.errors import EXIT_DONE
 
 
@@ -21,17 +20,15 @@ def add_to(commands: Commands) -> None:
     submit.add_argument(
         "--time", required=True, metavar="T", help="time limit as SLURM reads it: 30 or 0:30:00 is half an hour"
     )
-    submit.add_argument("--site", type=Path, metavar="FILE", help="site profile: account, partition, modules (TOML)")
     submit.add_argument("--out", type=folder, metavar="DIR", help="folder of the run or the sweep (default: runs/NAME)")
-    submit.add_argument("--launcher", choices=("srun", "mpirun"), help="what starts the ranks (default: the site's)")
     submit.add_argument(
         "--signal-ahead",
-        type=_whole,
+        type=whole,
         metavar="S",
         help="seconds before the time limit at which the run stops with a checkpoint; 0: it does not",
     )
     submit.add_argument(
-        "--requeue", type=_whole, metavar="N", help="times that the job may go back into the queue and be gone on with"
+        "--requeue", type=whole, metavar="N", help="times that the job may go back into the queue and be gone on with"
     )
     submit.add_argument(
         "--sweep",
@@ -41,8 +38,7 @@ def add_to(commands: Commands) -> None:
         help="one run for each value, as a job array; repeated: for each combination",
     )
     submit.add_argument("--array-limit", type=count, metavar="M", help="runs of a sweep at once")
-    submit.add_argument("--dependency", metavar="WHAT", help="when it may begin, as sbatch reads it: afterok:123")
-    submit.add_argument("--print", action="store_true", help="only print the batch file")
+    add_queue(submit, "--launcher")
     submit.set_defaults(handler=_submit)
 
 
@@ -76,9 +72,3 @@ def _submit(options: argparse.Namespace, command: Sequence[str]) -> int:
     if re.fullmatch(r"\d+:\d+", options.time):
         sys.stderr.write(f"mpi-opt: note: SLURM reads --time {options.time} as minutes:seconds\n")
     return EXIT_DONE
-
-
-def _whole(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r}: allowed: an integer >= 0")
-    return int(text)

@@ -2,13 +2,12 @@
 
 import argparse
 import json
-import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from mpi_opt import launch
-from mpi_opt.commands.arguments import Commands, folder, quiet_pipes
+from mpi_opt.commands.arguments import Commands, folder, quiet_pipes, seconds
 
 
 def add_to(commands: Commands) -> None:
@@ -26,21 +25,10 @@ def add_to(commands: Commands) -> None:
         help="where a temporary folder is made, on a file system that all ranks see (default: the current folder)",
     )
     verify.add_argument(
-        "--timeout", type=_seconds, default=120.0, metavar="SECONDS", help="longest time of one check (default: 120)"
+        "--timeout", type=seconds, default=120.0, metavar="SECONDS", help="longest time of one check (default: 120)"
     )
     verify.add_argument("--json", action="store_true", help="for programs")
     verify.set_defaults(handler=_verify)
-
-
-def _seconds(text: str) -> float:
-    """Return a number of seconds above 0, for argparse."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r}: allowed: a number of seconds above 0")
-    return value
 
 
 def _verify(options: argparse.Namespace, _command: Sequence[str]) -> int:
