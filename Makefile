@@ -77,7 +77,7 @@ test-mpi: venv-dev
 	$(PYTEST) -m mpi --durations=10 --durations-min=5 $(TESTS)
 
 test-elastic: venv-dev
-	export MPI_OPT_ULFM=required; $(PYTEST) -s mpi/test_elastic.py mpi/test_launcher.py
+	export MPI_OPT_ULFM=required; $(PYTEST) -s mpi/test_elastic.py mpi/test_elastic_torch.py mpi/test_launcher.py
 
 test-netlab: venv-dev
 	export MPI_OPT_NETLAB_TESTS=required; $(PYTEST) netlab --durations=10 --durations-min=5
