@@ -14,7 +14,7 @@ from mpi_opt.network.collectives import Collectives, Solo
 if TYPE_CHECKING:
     from mpi_opt.scaling.fitted import Measurement
 
-_PACKAGES = ("numpy", "scipy", "h5py", "mpi4py", "msgspec", "networkx", "threadpoolctl", "scikit-learn")
+_PACKAGES = ("numpy", "scipy", "h5py", "mpi4py", "msgspec", "networkx", "threadpoolctl", "scikit-learn", "torch")
 
 
 @dataclass(frozen=True, slots=True)
