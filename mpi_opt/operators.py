@@ -84,8 +84,16 @@ def make_operator(job: Job, dim: int) -> Compressor:
         made = make_compressor(name, params) if block is None else _cut(name, params, block, dim)
         made.omega(dim)
     except JobError as error:
-        raise JobError(f"algorithm.{error}") from None
+        raise JobError(f"algorithm.{error}{_of_module(job, dim)}") from None
     return made
+
+
+def _of_module(job: Job, dim: int) -> str:
+    """Say that the module may be another than the one whose tensors gave the sizes, as of a resumed run."""
+    table, module = job.algorithm.compressor, job.problem.module
+    if module is None or not isinstance(table, BlockwiseTable) or sum(table.sizes) == dim:  # type: ignore[arg-type]
+        return ""
+    return f", of problem.module = {module!r}; a resumed run needs the factory as it was when the run began"
 
 
 def _cut(name: str, params: dict[str, Any], block: int, dim: int) -> Compressor:

@@ -142,6 +142,23 @@ def test_the_same_module_goes_on_to_the_same_bits(run, tmp_path):
     assert "resumed from the checkpoint at step 10" in (out / "log.txt").read_text()
 
 
+def test_sizes_of_tensors_that_are_no_more_are_told_as_the_modules(run):
+    """A job that was resolved holds the lengths of its module's tensors, which are looked at before the checkpoint."""
+    from mpi_opt.build import build
+    from mpi_opt.errors import JobError
+    from mpi_opt.job import load_job, to_toml
+    from mpi_opt.network.collectives import Solo
+
+    words = ["algorithm.compressor={name='blockwise',sizes='tensors',inner={name='top-k',k='10%'}}"]
+    resolved = to_toml(build(load_job(run / "job.toml", words), Solo(), 1, range(1)).job)
+    try:
+        (run / "own.py").write_text(OWN.replace("nn.Linear(64, 10)", "nn.Linear(64, 10, bias=False)"))
+        with pytest.raises(JobError, match=r"1228, of problem.module = .*own.py:net'; a resumed run needs the factory"):
+            build(load_job(resolved), Solo(), 1, range(1))
+    finally:
+        (run / "own.py").write_text(OWN)
+
+
 def test_checkpoints_of_earlier_releases_are_gone_on_with(run, tmp_path):
     """Their manifests do not say of which tensors the module is."""
     from mpi_opt.run.checkpoint import _digest, read_manifest
