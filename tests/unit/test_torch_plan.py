@@ -28,7 +28,7 @@ step_size = 0.1
 steps = 3
 """
 MEASURE = """
-import resource, sys
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -36,20 +36,18 @@ from mpi_opt.build import build
 from mpi_opt.job import load_job
 from mpi_opt.network.collectives import Solo
 
-def peak():
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-def now():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+def resident(name):
+    # not getrusage, whose peak a process has from the one that started it
+    (line,) = [line for line in open("/proc/self/status") if line.startswith(name)]
+    return 1024 * int(line.split()[1])
 
 built = build(load_job(Path(sys.argv[1])), Solo(), 1, range(1))
 (problem,) = built.problems
 problem.sampled_gradient(built.start, np.arange(2))  # libraries are loaded, buffers of their own made
-before = now()
+before = resident("VmRSS")
 for _ in range(2):
     problem.sampled_gradient(built.start, np.arange(problem.rows))
-print(peak() - before)
+print(resident("VmHWM") - before)
 """
 
 
