@@ -38,7 +38,7 @@ from mpi_opt.network.collectives import Solo
 
 def resident(name):
     # not getrusage, whose peak a process has from the one that started it
-    (line,) = [line for line in open("/proc/self/status") if line.startswith(name)]
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name)]
     return 1024 * int(line.split()[1])
 
 built = build(load_job(Path(sys.argv[1])), Solo(), 1, range(1))
