@@ -7,8 +7,9 @@ from typing import Any
 from mpi_opt.build import Built
 from mpi_opt.errors import JobError
 from mpi_opt.network.collectives import Collectives
+from mpi_opt.past import Past
 from mpi_opt.problems.torch.tensors import difference
-from mpi_opt.resuming import Kept, Past, mean_model, read_kept
+from mpi_opt.resuming import Kept, mean_model, read_kept
 from mpi_opt.types import Vector
 
 

@@ -20,8 +20,8 @@ from mpi_opt.network.base import Network
 from mpi_opt.network.collectives import Collectives, Solo
 from mpi_opt.network.elastic import Crew
 from mpi_opt.network.processes import Processes
+from mpi_opt.past import changed, check_size, look
 from mpi_opt.results import HELD_FILES
-from mpi_opt.resuming import changed, check_size, look
 from mpi_opt.run.watchdog import Watchdog, end_in_time
 from mpi_opt.scaling.cost import NetworkProfile
 from mpi_opt.simulating import IGNORED, clock_of, in_words, network_of, without_clock

@@ -26,8 +26,8 @@ from mpi_opt.metrics.recorder import Recorder
 from mpi_opt.metrics.schema import traffic_values
 from mpi_opt.network.base import Network
 from mpi_opt.network.collectives import Collectives
+from mpi_opt.past import Past
 from mpi_opt.results import open_recorders
-from mpi_opt.resuming import Past
 from mpi_opt.run.check import replica_check
 from mpi_opt.run.checkpoint import Checkpoints
 from mpi_opt.run.claim import Claim
