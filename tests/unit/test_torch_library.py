@@ -119,7 +119,40 @@ def test_statistics_do_not_hang_on_what_was_evaluated_before():
         problem.value(np.zeros(3))
 
 
-def test_other_buffers_are_set_back_before_each_gradient():
+def test_without_calibration_statistics_are_the_running_ones():
+    """As PyTorch's own: of the batches that were trained on last."""
+    X, y = two_moons()
+    flat = FlatModule(nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 2)), dtype="float64")
+    problem = TorchProblem(flat, "softmax", X, y)
+    problem.sampled_gradient(problem.start, np.arange(5))
+    problem.figures(problem.start)
+    np.testing.assert_allclose(flat.state(problem.start)["0.running_mean"], 0.1 * X[:5].mean(0), rtol=1e-12)
+
+
+class Noise(nn.Linear):
+    """Which draws also where it evaluates."""
+
+    def forward(self, x):
+        return super().forward(x) + torch.randn(len(x), 2)
+
+
+def test_what_is_drawn_in_evaluation_is_always_the_same():
+    """Also where statistics, whose rows pass too, are remembered."""
+    X, y = two_moons()
+    flat = FlatModule(nn.Sequential(Noise(2, 2), nn.BatchNorm1d(2)))
+    flat.calibrate(X[:20])
+    problem = TorchProblem(flat, "softmax", X, y)
+    before = torch.random.get_rng_state()
+    first = problem.figures(problem.start)
+    problem.draw_from(Key(0, 1, Purpose.MODULE, 7))
+    problem.sampled_gradient(problem.start, np.arange(5))
+    assert problem.figures(problem.start) == first
+    assert torch.equal(before, torch.random.get_rng_state())
+    torch.rand(3)
+    assert problem.figures(problem.start) == first
+
+
+def test_other_buffers_are_set_back_before_each_gradient_and_evaluation():
     class Counting(nn.Module):
         def __init__(self):
             super().__init__()
@@ -132,6 +165,7 @@ def test_other_buffers_are_set_back_before_each_gradient():
             return self.inner(x) * (1 + self.seen)
 
     problem = TorchProblem(FlatModule(Counting()), "softmax", *two_moons())
-    first = problem.sampled_gradient(problem.start, np.arange(5))
+    figures, first = problem.figures(problem.start), problem.sampled_gradient(problem.start, np.arange(5))
     np.testing.assert_array_equal(problem.sampled_gradient(problem.start, np.arange(5)), first)
+    assert problem.figures(problem.start) == figures
     assert problem.flat.state(problem.start)["seen"] == 0

@@ -228,9 +228,10 @@ def test_empty_shard_and_empty_batch_leave_the_penalty():
 
 def test_points_that_are_not_finite_give_such_gradients_and_no_warning():
     problem = problem_of(mlp((6,), 4), dtype="float32")
-    for value in (1e300, np.nan):
+    for value in (1e300, np.inf, np.nan):
         x = np.full(problem.dim, value)
         assert not np.isfinite(problem.sampled_gradient(x, np.arange(3))).all()
+        assert not np.isfinite(problem.gradient(x)).all()
         assert not np.isfinite(problem.value(x))
         assert problem.figures(x).wrong == problem.rows
 

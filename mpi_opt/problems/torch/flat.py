@@ -1,4 +1,4 @@
-"""A module's parameters as one flat float64 vector, and its gradient likewise, without a loop over tensors in a step.
+"""A module's parameters as one flat float64 vector, and its gradient likewise, copied at once and not by tensors.
 
 The parameters are views into one buffer of the compute type, and so are their gradients into another: setting a point,
 and taking a gradient out, is one conversion each, however many tensors there are.
@@ -125,10 +125,13 @@ class FlatModule:
     def calibrate(self, rows: Any) -> None:
         """Take the rows from which statistics are computed, at each model that is evaluated or saved.
 
+        Without this call they are the running ones of the batches that the module was trained on last, whose gradients
+        may be of other points: figures then depend on what came before.
+
         Parameters
         ----------
         rows : ndarray, shape (rows, ...)
-            As the module takes them, at least one; copied. Without this call statistics stay at what they are.
+            As the module takes them, at least one; copied.
         """
         if not len(rows):
             raise ValueError("there are no rows; one or more are needed, of which batch normalisation takes statistics")
@@ -177,10 +180,28 @@ class FlatModule:
 
     @contextmanager
     def training(self, seed: int) -> Iterator[None]:
-        """Train meanwhile: batch statistics, random numbers from ``seed``, gradients from zero.
+        """Train meanwhile: batch statistics, random numbers from ``seed``, gradients from zero; else see `_afresh`."""
+        with self._afresh(seed):
+            if not self.module.training:
+                self.module.train()
+            self.zero()
+            yield
 
-        Other buffers that the module changes as it trains are set back before, so that nothing is remembered.
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Evaluate the loaded point meanwhile: no dropout, the statistics of the calibration rows; see `_afresh` too.
+
+        Modules and data sets that draw even so draw the same at each evaluation.
         """
+        self.module.eval()
+        if self._norms and self._calibration is not None:
+            self._normalise(self._calibration)
+        with self._afresh(0):
+            yield
+
+    @contextmanager
+    def _afresh(self, seed: int) -> Iterator[None]:
+        """Set buffers that are no statistics back, and draw from ``seed`` meanwhile: nothing is remembered."""
         # Not torch.manual_seed, which formats a traceback for every kind of device that is not in use.
         there = self.device.type == "cuda"
         host, own = torch.default_generator.get_state(), torch.cuda.get_rng_state(self.device) if there else None
@@ -188,26 +209,21 @@ class FlatModule:
         if own is not None:
             torch.cuda.manual_seed(seed)
         try:
-            if not self.module.training:
-                self.module.train()
             for buffer, value in self._fixed:
                 buffer.copy_(value)
-            self.zero()
             yield
         finally:
             torch.default_generator.set_state(host)
             if own is not None:
                 torch.cuda.set_rng_state(own, self.device)
 
-    def evaluating(self) -> None:
-        """Make ready to evaluate the loaded point: no dropout, the statistics of the calibration rows."""
-        self.module.eval()
-        if not self._norms or self._calibration is None:
-            return
+    def _normalise(self, rows: torch.Tensor) -> None:
+        """Set the statistics to those of ``rows`` at the loaded point."""
         key = blake2b(self._host, digest_size=16).digest()
         found = self._remembered.get(key)
         if found is None:
-            self._norms.recompute(self.module, self._calibration)
+            with self._afresh(0):
+                self._norms.recompute(self.module, rows)
             self._remembered[key] = self._norms.kept()
             if len(self._remembered) > _KEPT:
                 self._remembered.popitem(last=False)
@@ -223,10 +239,8 @@ class FlatModule:
             It holds something else than tensors.
         """
         self.load(x)
-        for buffer, value in self._fixed:
-            buffer.copy_(value)
-        self.evaluating()
-        found = self.module.state_dict()
+        with self.evaluating():
+            found = self.module.state_dict()
         odd = next((name for name, value in found.items() if not isinstance(value, torch.Tensor)), None)
         if odd is not None:
             raise JobError(

@@ -58,7 +58,7 @@ def cnn(
     shape : (channels, height, width)
     outputs : int
     channels : sequence of int
-        Of each convolution; height and width must be divisible by 2 as often.
+        Of each convolution; height and width are halved as often, rounded down, and something must be left of them.
     hidden : int
     norm : bool
         Batch normalisation after each convolution.

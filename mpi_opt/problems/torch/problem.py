@@ -28,8 +28,8 @@ _CHUNK = 256
 class TorchProblem:
     """One node's function; implements `problems.base.Problem`. Vectors are float64, shape ``(dim,)``.
 
-    Nothing is remembered between calls but what `draw_from` sets: the same call gives the same bits. Problems that
-    share a `FlatModule` take turns with it.
+    Nothing is remembered between calls but what `draw_from` sets, and statistics where `FlatModule.calibrate` names no
+    rows for them: the same call gives the same bits. Problems that share a `FlatModule` take turns with it.
 
     Parameters
     ----------
@@ -146,6 +146,7 @@ class TorchProblem:
         """Return f(x) of the module as it evaluates."""
         return self._scale * self._sums(x).loss + self.penalty(x)
 
+    @quiet
     def gradient(self, x: Vector, out: Vector | None = None) -> Vector:
         """Return the gradient over all rows, of the module as it trains, up to 256 rows at a time; ``out`` may be x."""
         self.flat.load(x)
@@ -217,15 +218,15 @@ class TorchProblem:
     @torch.no_grad()
     def _sums(self, x: Vector) -> Figures:
         self.flat.load(x)
-        self.flat.evaluating()
         loss, wrong = 0.0, 0
-        for piece in _pieces(self.rows):
-            batch = self._rows.take(piece)
-            output = forward(self.flat.module, batch.inputs)
-            losses = self._loss.rows(output, batch.labels)
-            losses = losses if self._weights is None else losses * self._weights[piece]
-            loss += float(losses.sum(dtype=torch.float64))
-            wrong += self._loss.wrong(output, batch.labels)
+        with self.flat.evaluating():
+            for piece in _pieces(self.rows):
+                batch = self._rows.take(piece)
+                output = forward(self.flat.module, batch.inputs)
+                losses = self._loss.rows(output, batch.labels)
+                losses = losses if self._weights is None else losses * self._weights[piece]
+                loss += float(losses.sum(dtype=torch.float64))
+                wrong += self._loss.wrong(output, batch.labels)
         return Figures(loss, wrong, self.rows)
 
 
