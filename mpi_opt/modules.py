@@ -1,5 +1,6 @@
 """The module of a job: made on every process alike, and the rows that its statistics are computed from."""
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -93,12 +94,13 @@ def job_module(job: Job, loaded: Loaded, collectives: Collectives) -> JobModule 
         error = wrong
     collectives.check(error)
     assert made is not None
-    starts = collectives.gather(sha256(made.flat.start.tobytes()).hexdigest())
-    odd = next((process for process, start in enumerate(starts) if start != starts[0]), None)
+    all_of_it = made.flat.start.tobytes() + json.dumps(made.tensors).encode()
+    hashes = collectives.gather(sha256(all_of_it).hexdigest())
+    odd = next((process for process, each in enumerate(hashes) if each != hashes[0]), None)
     if odd is not None:
         raise JobError(
-            f"problem.module = {job.problem.module!r}: its parameters differ between processes 0 and {odd}; a factory "
-            "may draw them from PyTorch's generator only, and its files must be the same on all hosts"
+            f"problem.module = {job.problem.module!r}: its parameters or buffers differ between processes 0 and {odd}; "
+            "a factory may draw them from PyTorch's generator only, and its files must be the same on all hosts"
         )
     if made.flat.normalised:
         made.flat.calibrate(calibration_rows(loaded.train, job.seed, collectives).reshape(-1, *made.shape))

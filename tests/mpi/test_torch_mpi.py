@@ -69,7 +69,7 @@ def test_interrupted_over_mpi_ends_as_uninterrupted_in_lockstep(mpirun, tmp_path
 
 
 def test_what_one_rank_cannot_make_ends_all(mpirun, tmp_path):
-    """A factory that fails on one rank only, and one whose parameters are drawn apart from PyTorch's generator."""
+    """A factory that fails on one rank only, and two that do not draw by PyTorch's generator alone, one of them what is frozen."""
     from support import interrupted
 
     (tmp_path / "own.py").write_text(
@@ -79,17 +79,19 @@ def test_what_one_rank_cannot_make_ends_all(mpirun, tmp_path):
         "    return nn.Linear(64, outputs)\n"
         "def apart(outputs):\n"
         "    net = nn.Linear(64, outputs)\n    net.bias.data += MPI.COMM_WORLD.rank\n    return net\n"
+        "def frozen(outputs):\n"
+        "    net = apart(outputs)\n    net.bias.requires_grad = False\n    return net\n"
     )
     job = tmp_path / "module.toml"
     job.write_text(JOB)
     commands = []
-    for name in ("odd", "apart"):
+    for name in ("odd", "apart", "frozen"):
         words = [f"problem.module=own.py:{name}", "problem.module_options="]
         sets = [part for word in words for part in ("--set", word)]
         commands.append(["run", str(job), "--out", str(tmp_path / name), *QUIET, *sets])
     orders = tmp_path / "commands.json"
     orders.write_text(json.dumps(commands))
     result = mpirun(2, [Path(interrupted.__file__).with_name("several.py"), orders], timeout=200).check()
-    assert result.logs[0].count("exit code 2") == 2, result.logs
+    assert result.logs[0].count("exit code 2") == 3, result.logs
     assert "it raised OSError: no such disk" in result.logs[0] + result.logs[1]
-    assert "its parameters differ between processes 0 and 1" in result.logs[0]
+    assert result.logs[0].count("its parameters or buffers differ between processes 0 and 1") == 2
