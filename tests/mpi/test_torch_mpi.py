@@ -69,7 +69,7 @@ def test_interrupted_over_mpi_ends_as_uninterrupted_in_lockstep(mpirun, tmp_path
 
 
 def test_what_one_rank_cannot_make_ends_all(mpirun, tmp_path):
-    """A factory that fails on one rank only, and two that do not draw by PyTorch's generator alone, one of them what is frozen."""
+    """A factory that fails on one rank only, and two that draw apart from PyTorch's generator, one what is frozen."""
     from support import interrupted
 
     (tmp_path / "own.py").write_text(

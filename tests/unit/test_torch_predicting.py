@@ -67,6 +67,12 @@ def infinite(width, shape, outputs):
             return super().forward(rows) / 0.0
     return Infinite(nn.Linear(*shape, width), nn.Linear(width, outputs))
 
+def noisy(width, shape, outputs):
+    class Noisy(Net):
+        def forward(self, rows):
+            return super().forward(rows) + torch.randn(len(rows), 10)
+    return Noisy(nn.Linear(*shape, width), nn.Linear(width, outputs))
+
 def fails(width):
     return 1 / 0
 
@@ -138,6 +144,20 @@ def test_programs_name_it_too(torch, trained, monkeypatch):
     monkeypatch.chdir(trained)
     with pytest.raises(JobError, match="^own.h5: module 'own.py:nett': there is no function"):
         load_module("own.h5", "own.py:nett")
+
+
+def test_what_a_module_draws_hangs_on_its_rows_alone(torch, trained, monkeypatch):
+    """So that predictions are the same on any number of ranks, each of which has other rows."""
+    from mpi_opt.model import load_model
+    from mpi_opt.predictor import scorer
+
+    monkeypatch.chdir(trained)
+    see, plain = (scorer(load_model("own.h5"), f"own.py:{name}") for name in ("noisy", "net"))
+    rows = np.linspace(0.0, 1.0, 3 * 64).reshape(3, 64)
+    before, first = torch.random.get_rng_state(), see(rows)
+    assert not np.allclose(first, plain(rows))
+    np.testing.assert_array_equal(see(rows), first)
+    assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_without_pytorch_the_file_is_named(trained):
