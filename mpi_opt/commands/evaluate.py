@@ -22,17 +22,16 @@ def add_to(commands: Commands) -> None:
 
 
 def _evaluate(options: argparse.Namespace, _command: Sequence[str]) -> int:
-    import threadpoolctl
-
     together = launch.processes(os.environ)
     from mpi_opt.datasets.source import search_paths
     from mpi_opt.evaluating import as_json, as_text, evaluate
     from mpi_opt.predicting import open_model, reading_of, score
     from mpi_opt.predictions import check_place, write_predictions
+    from mpi_opt.threads import one_thread
 
     if together.size == 1:
         quiet_pipes()
-    with threadpoolctl.threadpool_limits(1):
+    with one_thread(dense=False):
         model, name = open_model(options.model, together), str(options.model)
         if options.out is not None:
             check_place(options.out, options.model, options.data, search_paths(), together)

@@ -65,18 +65,17 @@ def add_model_and_data(parser: argparse.ArgumentParser) -> None:
 def _predict(options: argparse.Namespace, _command: Sequence[str]) -> int:
     import sys
 
-    import threadpoolctl
-
     if options.no_label and options.label is not None:
         raise JobError(f"--label {options.label} beside --no-label: allowed is one of them")
     together = launch.processes(os.environ)
     from mpi_opt.datasets.source import search_paths
     from mpi_opt.predicting import open_model, reading_of, score
     from mpi_opt.predictions import check_place, check_what, write_predictions
+    from mpi_opt.threads import one_thread
 
     if together.size == 1:
         quiet_pipes()
-    with threadpoolctl.threadpool_limits(1):  # the same bits, however many cores there are
+    with one_thread(dense=False):  # the same bits, however many cores there are
         model, name = open_model(options.model, together), str(options.model)
         check_what(model, options.what, name)
         if options.out is not None:

@@ -19,10 +19,8 @@ class Kept(NamedTuple):
 
 def module_bytes(flat: FlatModule) -> int:
     """Return the bytes of a module: trainable parameters, their gradients, frozen parameters and buffers."""
-    trained = sum(block.size for block in flat.blocks)
-    item = torch.empty((), dtype=flat.dtype).element_size()
     rest = [p for p in flat.module.parameters() if not p.requires_grad]
-    return 2 * trained * item + sum(tensor.nbytes for tensor in (*rest, *flat.module.buffers()))
+    return 2 * flat.dim * flat.dtype.itemsize + sum(tensor.nbytes for tensor in (*rest, *flat.module.buffers()))
 
 
 def kept_by(problem: TorchProblem, rows: int) -> Kept:
