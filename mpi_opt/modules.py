@@ -16,7 +16,7 @@ from mpi_opt.errors import JobError, MpiOptError
 from mpi_opt.job import Job
 from mpi_opt.network.collectives import Collectives
 from mpi_opt.problemkeys import Problem
-from mpi_opt.problems.torch.factory import make_module, row_shape
+from mpi_opt.problems.torch.factory import make_module, module_seed, row_shape
 from mpi_opt.problems.torch.tensors import tensors_of
 from mpi_opt.types import Indices, Vector
 
@@ -123,7 +123,7 @@ def _make(job: Job, loaded: Loaded) -> JobModule:
         shape=shape,
         outputs=outputs,
         folder=job.folder,
-        seed=Key(job.seed, 0, Purpose.INITIAL, 0).number(),
+        seed=module_seed(job.seed),
     )
     from mpi_opt.problems.torch.flat import FlatModule
     from mpi_opt.problems.torch.problem import outputs_of

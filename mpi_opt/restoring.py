@@ -1,13 +1,15 @@
 """A module of PyTorch out of a model file."""
 
 import os
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from mpi_opt.errors import DataError, JobError
 from mpi_opt.model import Model, load_model
-from mpi_opt.problems.torch.factory import BUILTIN, Place, call_factory, find_factory, need_torch
+from mpi_opt.problems.torch.factory import BUILTIN, Place, call_factory, find_factory, module_seed, need_torch
+from mpi_opt.problems.torch.tensors import unshare
 
 if TYPE_CHECKING:
     import torch
@@ -57,12 +59,16 @@ def restore(model: Model, module: Maker = None, name: str = "the model") -> "tor
         called = chosen if isinstance(chosen, str) else getattr(chosen, "__name__", repr(chosen))
         shape, outputs = tuple(made["shape"]), model.columns
         try:
-            # The seed plays no part: every parameter and buffer is replaced.
-            module = call_factory(factory, called, made["options"], shape=shape, outputs=outputs, seed=0, place=place)
+            # The state replaces parameters and buffers, but not what else a factory draws: that follows from this.
+            seed = _seed(model, name)
+            module = call_factory(
+                factory, called, made["options"], shape=shape, outputs=outputs, seed=seed, place=place
+            )
         except JobError as error:
             said = str(error)  # of the package's own modules about their options: as a job has them
             raise JobError(said if said.startswith(name) else f"{name}: {said}") from error
     module = module.to(getattr(torch, made["dtype"]))
+    unshare(module)
     # Copies, as what is stored is not to be written to.
     state = {key: torch.from_numpy(values.copy()) for key, values in model.state.items()}
     try:
@@ -71,3 +77,12 @@ def restore(model: Model, module: Maker = None, name: str = "the model") -> "tor
         said = " ".join(str(error).split())
         raise DataError(f"{name}: does not fit {type(module).__name__}: {said}") from None
     return module.eval()
+
+
+def _seed(model: Model, name: str) -> int:
+    """Return what the factory's random numbers started from in the run that the model comes from."""
+    try:
+        seed = tomllib.loads(model.job).get("seed", 0)
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"{name}: the job in it is no TOML: {error}") from error
+    return module_seed(seed if type(seed) is int else 0)

@@ -17,7 +17,7 @@ def forward(module: torch.nn.Module, inputs: torch.Tensor, place: str = "problem
     """
     try:
         return module(inputs)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # sys.exit(0) would end a rank as if all was well
         raise JobError(
             f"{place}: {type(module).__name__} raised {type(error).__name__} on inputs of shape "
             f"{tuple(inputs.shape)}: {error}"

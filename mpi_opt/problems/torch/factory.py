@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mpi_opt.draws import Key, Purpose
 from mpi_opt.errors import JobError
 from mpi_opt.words import nearest
 
@@ -83,6 +84,11 @@ def need_torch(who: str = "problem.module") -> None:
         import torch  # noqa: F401
     except ImportError:
         raise JobError(f"{who} needs PyTorch, which is not installed: pip install 'mpi_opt[torch]'") from None
+
+
+def module_seed(seed: int) -> int:
+    """Return what a factory's random numbers start from, given the job's seed."""
+    return Key(seed, 0, Purpose.INITIAL, 0).number()
 
 
 def make_module(

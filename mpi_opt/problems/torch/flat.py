@@ -15,7 +15,10 @@ import torch
 
 from mpi_opt.errors import JobError
 from mpi_opt.problems.modelled import quiet
+from mpi_opt.problems.torch.buffers import Others
+from mpi_opt.problems.torch.kept import taken_away, unlike
 from mpi_opt.problems.torch.norms import Norms
+from mpi_opt.problems.torch.tensors import state_of, unshare
 from mpi_opt.types import Vector
 
 DTYPES: Mapping[str, torch.dtype] = {"float32": torch.float32, "float64": torch.float64}
@@ -61,8 +64,8 @@ class FlatModule:
     Raises
     ------
     JobError
-        There is nothing to train, a parameter or buffer is complex or has no shape yet, the type is unknown, or there
-        is no such device.
+        There is nothing to train, a parameter or buffer is complex or has no shape yet, a parameter to train is not
+        finite, the type is unknown, or there is no such device.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class FlatModule:
             raise JobError(f"problem.module: is of type {type(module).__name__}; allowed: a torch.nn.Module")
         _check_tensors(module)
         self.module = module.to(device=self.device, dtype=self.dtype)
+        unshare(self.module)
         trained = [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
         blocks, at = [], 0
         for name, parameter in trained:
@@ -107,9 +111,15 @@ class FlatModule:
             self._staged.copy_(self._values)
         self.start: Vector = self._host.astype(np.float64)
         self.start.flags.writeable = False
+        odd = next((b.name for b in blocks if not np.isfinite(self.start[b.start : b.start + b.size]).all()), None)
+        if odd is not None:
+            raise JobError(
+                f"problem.module: {odd} of {type(module).__name__} has values that are not finite; allowed: finite "
+                "numbers, where runs start"
+            )
         self._norms = Norms(self.module)
         self._calibration: torch.Tensor | None = None
-        self._fixed = self._norms.others()
+        self._others = Others(self.module, self._norms.holds)
         self._remembered: OrderedDict[bytes, list[torch.Tensor]] = OrderedDict()
 
     @property
@@ -167,12 +177,42 @@ class FlatModule:
 
     @quiet
     def gradient(self, factor: float, out: Vector) -> None:
-        """Write ``factor`` times the gradient of the last ``backward`` to ``out``, float64, shape ``(dim,)``."""
+        """Write ``factor`` times the gradient of the last ``backward`` to ``out``, float64, shape ``(dim,)``.
+
+        Raises
+        ------
+        JobError
+            The module took a gradient away as it was called, so that what ``backward`` found went elsewhere.
+        """
+        lost = taken_away(self._views)
+        if lost is not None:
+            raise JobError(
+                f"problem.module: {type(self.module).__name__} took the gradient of {self.blocks[lost].name} away as "
+                "it was called, as zero_grad does; allowed: a forward that leaves gradients alone"
+            )
         if self._back is not self._slopes:
             self._back.copy_(self._slopes)
         np.copyto(out, self._host_slopes)  # converted first: several times as fast as multiplying mixed types
         if factor != 1.0:
             out *= factor
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """See to it meanwhile that calling the module leaves its parameters: which there are, and their values.
+
+        Raises
+        ------
+        JobError
+            At the end: one was added, replaced, is no longer trained, or has other values.
+        """
+        before = self._values.clone()
+        yield
+        found = unlike(self.module, self.blocks, self._views, before, self._values)
+        if found:
+            raise JobError(
+                f"problem.module: {type(self.module).__name__} changed its parameters as it was called: {found}; "
+                "allowed: parameters that are there from the start, which a forward leaves as they are"
+            )
 
     def zero(self) -> None:
         """Set the gradient back to zero."""
@@ -209,8 +249,7 @@ class FlatModule:
         if own is not None:
             torch.cuda.manual_seed(seed)
         try:
-            for buffer, value in self._fixed:
-                buffer.copy_(value)
+            self._others.restore()
             yield
         finally:
             torch.default_generator.set_state(host)
@@ -236,18 +275,11 @@ class FlatModule:
         Raises
         ------
         JobError
-            It holds something else than tensors.
+            There is none, or it holds something else than dense tensors.
         """
         self.load(x)
         with self.evaluating():
-            found = self.module.state_dict()
-        odd = next((name for name, value in found.items() if not isinstance(value, torch.Tensor)), None)
-        if odd is not None:
-            raise JobError(
-                f"problem.module: the state dict of {type(self.module).__name__} has {odd}, a "
-                f"{type(found[odd]).__name__}; allowed: tensors, which are what a model file holds"
-            )
-        return {name: value.detach().cpu().numpy().copy() for name, value in found.items()}
+            return state_of(self.module)
 
 
 def _check_tensors(module: torch.nn.Module) -> None:

@@ -1,4 +1,4 @@
-"""Buffers of a module: the statistics of batch normalisation, and all others.
+"""Buffers of a module that are statistics of batch normalisation; `buffers` has all others.
 
 Running statistics are no part of the point: nobody averages or sends them. While a module trains, batch normalisation
 uses the batch's own. Where a model is evaluated, saved or predicted with, they are computed anew at that model from a
@@ -23,7 +23,6 @@ class Norms:
         self._layers = [
             layer for layer in module.modules() if isinstance(layer, _BatchNorm) and layer.running_mean is not None
         ]
-        self._others = [buffer for buffer in module.buffers() if not self.holds(buffer)]
 
     def __bool__(self) -> bool:
         return bool(self._layers)
@@ -31,10 +30,6 @@ class Norms:
     def holds(self, buffer: torch.Tensor) -> bool:
         """Return whether ``buffer`` is one of the statistics."""
         return any(buffer is own for own in self._buffers())
-
-    def others(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Return all other buffers, each with a copy of its value."""
-        return [(buffer, buffer.clone()) for buffer in self._others]
 
     @torch.no_grad()
     def recompute(self, module: torch.nn.Module, rows: torch.Tensor) -> None:

@@ -5,6 +5,7 @@ as ``weight_decay`` of ``torch.optim.SGD`` does. Gradients are those of the modu
 the batch); values and figures those of the module as it evaluates. Without such layers they are of one function.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,10 @@ class TorchProblem:
             shape = tuple(features.shape[1:]) if shape is None else tuple(shape)
             if labels.shape != features.shape[:1]:
                 raise ValueError(f"labels have shape {labels.shape}; ({features.shape[0]},) is needed, one a row")
+            if math.prod(shape) != math.prod(features.shape[1:]):
+                raise ValueError(
+                    f"shape is {shape}, of {math.prod(shape)} numbers; a row has {math.prod(features.shape[1:])}"
+                )
             self._rows = ArrayRows(features, labels, shape, classes=classes, dtype=flat.dtype, device=flat.device)
         self._l2 = float(l2)
         self._scale = 1.0 / max(self._rows.count, 1) if scale is None else float(scale)
@@ -151,7 +156,7 @@ class TorchProblem:
         """Return the gradient over all rows, of the module as it trains, up to 256 rows at a time; ``out`` may be x."""
         self.flat.load(x)
         total, part = np.multiply(x, self._l2), np.empty(self.dim)
-        with self.flat.training(self._seed):
+        with self.flat.unchanged(), self.flat.training(self._seed):
             for piece in _pieces(self.rows):
                 batch = self._rows.take(piece)
                 self._backward(batch, piece)
@@ -202,7 +207,7 @@ class TorchProblem:
 
     def _backward(self, batch: Batch, rows: Indices | slice) -> None:
         """Add the gradient of the mean loss of a batch to the module's."""
-        output = forward(self.flat.module, batch.inputs)
+        output = self._output(batch)
         try:
             if self._weights is None:
                 loss = self._loss.mean(output, batch.labels)
@@ -215,14 +220,34 @@ class TorchProblem:
                 f"inputs of shape {tuple(batch.inputs.shape)}: {error}"
             ) from error
 
+    def _output(self, batch: Batch) -> torch.Tensor:
+        """Return the module's output for a batch, whose shape may hang on the rows, and on whether it trains."""
+        module = self.flat.module
+        output = forward(module, batch.inputs)
+        rows = batch.labels.numel()
+        allowed = ((rows, self.columns),) if self._loss.kind == "classes" else ((rows,), (rows, 1))
+        tensor = isinstance(output, torch.Tensor) and output.is_floating_point()
+        if not tensor or tuple(output.shape) not in allowed:
+            what = (
+                f"{output.dtype} of shape {tuple(output.shape)}" if hasattr(output, "dtype") else type(output).__name__
+            )
+            mode = "training" if module.training else "evaluating"
+            raise JobError(
+                f"problem.module: the output of {type(module).__name__}, {mode}, on inputs of shape "
+                f"{tuple(batch.inputs.shape)} is {what}; allowed: a tensor of real floating-point numbers of shape "
+                f"{' or '.join(map(str, allowed))}"
+            )
+        found: torch.Tensor = output
+        return found
+
     @torch.no_grad()
     def _sums(self, x: Vector) -> Figures:
         self.flat.load(x)
         loss, wrong = 0.0, 0
-        with self.flat.evaluating():
+        with self.flat.unchanged(), self.flat.evaluating():
             for piece in _pieces(self.rows):
                 batch = self._rows.take(piece)
-                output = forward(self.flat.module, batch.inputs)
+                output = self._output(batch)
                 losses = self._loss.rows(output, batch.labels)
                 losses = losses if self._weights is None else losses * self._weights[piece]
                 loss += float(losses.sum(dtype=torch.float64))
@@ -240,7 +265,8 @@ def outputs_of(flat: FlatModule, loss: str, shape: tuple[int, ...]) -> int:
         The module does not take a row of this shape, or its output does not fit the loss, one of `LOSSES`.
     """
     flat.module.eval()
-    output = forward(flat.module, torch.zeros((1, *shape), dtype=flat.dtype, device=flat.device))
+    with flat.unchanged():
+        output = forward(flat.module, torch.zeros((1, *shape), dtype=flat.dtype, device=flat.device))
     if not (isinstance(output, torch.Tensor) and output.is_floating_point()):
         what = output.dtype if isinstance(output, torch.Tensor) else type(output).__name__
         raise JobError(

@@ -8,7 +8,11 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from mpi_opt.errors import JobError
+
 if TYPE_CHECKING:
+    from torch import nn
+
     from mpi_opt.problems.torch.flat import FlatModule
 
 TRAINED, FROZEN, BUFFER = "parameter", "frozen parameter", "buffer"
@@ -56,6 +60,45 @@ def difference(made: Sequence[Mapping[str, Any]], kept: Sequence[Mapping[str, An
         if ours_.get("sha256") != old_.get("sha256"):
             return f"the {ours_['kind']} {name} has other values than in the checkpoint"
     return None
+
+
+def state_of(module: "nn.Module") -> dict[str, Any]:
+    """Return the state dict as arrays of their own types (copies).
+
+    Raises
+    ------
+    JobError
+        There is none, or it holds something else than dense tensors of types that NumPy has.
+    """
+    import torch
+
+    place = f"problem.module: the state dict of {type(module).__name__}"
+    try:
+        found = module.state_dict()
+    except Exception as error:
+        raise JobError(f"{place} raised {type(error).__name__}: {error}") from error
+    arrays = {}
+    for name, value in found.items():
+        dense = isinstance(value, torch.Tensor) and value.layout == torch.strided
+        if not dense or value.dtype in (torch.bfloat16, torch.complex64, torch.complex128) or value.is_quantized:
+            what = f"{value.dtype} tensor, {value.layout}" if isinstance(value, torch.Tensor) else type(value).__name__
+            raise JobError(
+                f"{place} has {name}, a {what}; allowed: dense tensors of real numbers, which are what a model file "
+                "holds"
+            )
+        arrays[name] = value.detach().cpu().numpy().copy()
+    return arrays
+
+
+def unshare(module: "nn.Module") -> None:
+    """Give tensors of which several entries are one place in memory, as ``expand`` makes them, places of their own."""
+    import torch
+
+    for tensor in (*module.parameters(), *module.buffers()):
+        if torch.nn.parameter.is_lazy(tensor) or tensor.layout != torch.strided:
+            continue
+        if any(step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.shape, strict=True)):
+            tensor.data = tensor.detach().clone()
 
 
 def _what(tensor: Mapping[str, Any]) -> str:
