@@ -13,7 +13,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mpi_opt.draws import Key, Purpose
 from mpi_opt.errors import JobError
 from mpi_opt.words import nearest
 
@@ -88,6 +87,8 @@ def need_torch(who: str = "problem.module") -> None:
 
 def module_seed(seed: int) -> int:
     """Return what a factory's random numbers start from, given the job's seed."""
+    from mpi_opt.draws import Key, Purpose  # with NumPy, which reading a job does not need
+
     return Key(seed, 0, Purpose.INITIAL, 0).number()
 
 
