@@ -119,6 +119,18 @@ def test_statistics_do_not_hang_on_what_was_evaluated_before():
         problem.value(np.zeros(3))
 
 
+def test_instance_normalisation_has_statistics_of_these_rows_too():
+    X = np.random.default_rng(0).normal(size=(200, 3, 4)) + 2.0
+    layers = nn.InstanceNorm1d(3, track_running_stats=True), nn.Flatten(), nn.Linear(12, 2)
+    flat = FlatModule(nn.Sequential(*layers), dtype="float64")
+    flat.calibrate(X[:150])  # two pieces
+    problem = TorchProblem(flat, "softmax", X, np.arange(200) % 2.0)
+    problem.sampled_gradient(problem.start, np.arange(5))
+    state = flat.state(problem.start)
+    np.testing.assert_allclose(state["0.running_mean"], X[:150].mean((0, 2)), rtol=1e-12)
+    np.testing.assert_allclose(state["0.running_var"], X[:150].var(2, ddof=1).mean(0), rtol=1e-12)
+
+
 def test_without_calibration_statistics_are_the_running_ones():
     """As PyTorch's own: of the batches that were trained on last."""
     X, y = two_moons()

@@ -1,14 +1,15 @@
 """Buffers of a module that are statistics of batch normalisation; `buffers` has all others.
 
 Running statistics are no part of the point: nobody averages or sends them. While a module trains, batch normalisation
-uses the batch's own. Where a model is evaluated, saved or predicted with, they are computed anew at that model from a
-fixed set of rows, the same on all ranks: as is done for averaged weights (Izmailov et al. 2018, arXiv 1803.05407).
+uses the batch's own, and instance normalisation, which may keep statistics too, those of each row. Where a model is
+evaluated, saved or predicted with, they are computed anew at that model from a fixed set of rows, the same on all
+ranks: as is done for averaged weights (Izmailov et al. 2018, arXiv 1803.05407).
 """
 
 from collections.abc import Sequence
 
 import torch
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.batchnorm import _NormBase
 
 from mpi_opt.problems.torch.calling import forward
 
@@ -17,11 +18,11 @@ CALIBRATED_AT_ONCE = 128
 
 
 class Norms:
-    """The layers of batch normalisation that keep statistics in ``module``; false where there are none."""
+    """The layers of batch and instance normalisation that keep statistics in ``module``; false where there are none."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         self._layers = [
-            layer for layer in module.modules() if isinstance(layer, _BatchNorm) and layer.running_mean is not None
+            layer for layer in module.modules() if isinstance(layer, _NormBase) and layer.running_mean is not None
         ]
 
     def __bool__(self) -> bool:
@@ -41,12 +42,12 @@ class Norms:
         momenta = [layer.momentum for layer in self._layers]
         for layer in self._layers:
             layer.reset_running_stats()
-            layer.momentum = None  # a plain mean over chunks
             layer.train()
         try:
-            for part in rows.tensor_split(
-                -(-rows.shape[0] // CALIBRATED_AT_ONCE)
-            ):  # none of them left with a single row
+            # Of nearly equal lengths: none is left with a single row.
+            for number, part in enumerate(rows.tensor_split(-(-rows.shape[0] // CALIBRATED_AT_ONCE)), 1):
+                for layer in self._layers:
+                    layer.momentum = 1.0 / number  # a plain mean over chunks
                 forward(module, part)
         finally:
             for layer, momentum in zip(self._layers, momenta, strict=True):
