@@ -131,6 +131,25 @@ def test_instance_normalisation_has_statistics_of_these_rows_too():
     np.testing.assert_allclose(state["0.running_var"], X[:150].var(2, ddof=1).mean(0), rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [nn.BatchNorm1d, nn.InstanceNorm1d])
+def test_a_layer_that_is_called_twice_has_the_mean_of_both(kind):
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.last = kind(3, track_running_stats=True), nn.Linear(12, 2)
+
+        def forward(self, x):
+            return self.last((self.norm(x) + self.norm(3.0 * x + 1.0)).flatten(1))
+
+    X = np.random.default_rng(0).normal(size=(256, 3, 4)) + 2.0  # two pieces of 128
+    flat = FlatModule(Twice(), dtype="float64")
+    flat.calibrate(X)
+    state = flat.state(flat.start)
+    np.testing.assert_allclose(state["norm.running_mean"], 2.0 * X.mean((0, 2)) + 0.5, rtol=1e-12)
+    assert not flat.module.norm._forward_pre_hooks
+    assert flat.module.norm.momentum == 0.1
+
+
 def test_without_calibration_statistics_are_the_running_ones():
     """As PyTorch's own: of the batches that were trained on last."""
     X, y = two_moons()

@@ -7,6 +7,7 @@ ranks: as is done for averaged weights (Izmailov et al. 2018, arXiv 1803.05407).
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.nn.modules.batchnorm import _NormBase
@@ -15,6 +16,17 @@ from mpi_opt.problems.torch.calling import forward
 
 CALIBRATED_AT_ONCE = 128
 """Rows that statistics are computed from at a time, at most."""
+
+
+class _PlainMean:
+    """Makes a layer's statistics the mean over its calls, as ``momentum = None`` does for batch normalisation only."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+
+    def __call__(self, layer: Any, _inputs: Any) -> None:
+        self._calls += 1
+        layer.momentum = 1.0 / self._calls
 
 
 class Norms:
@@ -43,14 +55,14 @@ class Norms:
         for layer in self._layers:
             layer.reset_running_stats()
             layer.train()
+        hooks = [layer.register_forward_pre_hook(_PlainMean()) for layer in self._layers]
         try:
             # Of nearly equal lengths: none is left with a single row.
-            for number, part in enumerate(rows.tensor_split(-(-rows.shape[0] // CALIBRATED_AT_ONCE)), 1):
-                for layer in self._layers:
-                    layer.momentum = 1.0 / number  # a plain mean over chunks
+            for part in rows.tensor_split(-(-rows.shape[0] // CALIBRATED_AT_ONCE)):
                 forward(module, part)
         finally:
-            for layer, momentum in zip(self._layers, momenta, strict=True):
+            for layer, momentum, hook in zip(self._layers, momenta, hooks, strict=True):
+                hook.remove()
                 layer.momentum = momentum
                 layer.eval()
 
