@@ -17,6 +17,9 @@ State: TypeAlias = Mapping[str, npt.NDArray[Any]]
 """Parameters and buffers by their names in the module, in its order, each of its own type and shape."""
 
 _KINDS = "fiub"
+_WIDEST = 8
+"""Bytes of a number: PyTorch has no wider ones."""
+
 _KEYS = {"name": str, "options": dict, "shape": list, "dtype": str, "parameters": list}
 
 
@@ -55,10 +58,11 @@ def read_state(group: Any, size: int) -> State:
     found: dict[str, npt.NDArray[Any]] = {}
     for key in group:
         data = group[key]
-        if data.dtype.kind not in _KINDS or data.nbytes > size or _key(str(data.attrs["name"])) != key:
+        known = data.dtype.kind in _KINDS and data.dtype.itemsize <= _WIDEST
+        if not known or data.nbytes > size or _key(str(data.attrs["name"])) != key:
             raise ValueError(f"{data.name} is {data.dtype} of shape {data.shape}")
         # [()] gives a scalar for no dimensions
-        values = np.array(data[()])
+        values = np.array(data[()], dtype=data.dtype.newbyteorder("="))
         values.flags.writeable = False
         found[str(data.attrs["name"])] = values
     return found
@@ -104,9 +108,14 @@ def misfit_module(module: str, state: State, features: int) -> str:
     if found["dtype"] not in ("float32", "float64"):
         return f"module.dtype = {found['dtype']!r}: allowed are float32, float64"
     names = found["parameters"]
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        return "module.parameters: needed are different texts"
     missing = [name for name in names if name not in state]
     if missing or not names:
         return f"module.parameters: {missing[0] if missing else 'none'}: needed are tensors of the state"
+    odd = next((name for name in names if state[name].dtype.name != found["dtype"]), None)
+    if odd is not None:
+        return f"module.parameters: {odd} is {state[odd].dtype.name}; needed is {found['dtype']}, as module.dtype says"
     if not all(np.isfinite(state[name]).all() for name in names):
         return "weights that are not finite"
     return ""

@@ -117,6 +117,8 @@ def reading_of(
         data = tomllib.loads(model.job).get("data", {})
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{name}: the job in it is no TOML: {error}") from error
+    if not isinstance(data, dict):
+        raise DataError(f"{name}: the job in it has data = {data!r}; allowed is a table")
     words = data.get("labels") if model.words is None else model.words
     return Reading(
         index_base=model.index_base if index_base is None else index_base,

@@ -85,4 +85,6 @@ def _seed(model: Model, name: str) -> int:
         seed = tomllib.loads(model.job).get("seed", 0)
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{name}: the job in it is no TOML: {error}") from error
-    return module_seed(seed if type(seed) is int else 0)
+    if type(seed) is not int or seed < 0:
+        raise DataError(f"{name}: the job in it has seed = {seed!r}; allowed are integers from 0")
+    return module_seed(seed)
