@@ -9,7 +9,7 @@ from torch import nn  # noqa: E402
 from torch.nn.utils import parametrizations  # noqa: E402
 
 from mpi_opt.cli import main  # noqa: E402
-from mpi_opt.errors import JobError  # noqa: E402
+from mpi_opt.errors import DataError, JobError  # noqa: E402
 from mpi_opt.problems.torch.flat import FlatModule  # noqa: E402
 from mpi_opt.problems.torch.problem import TorchProblem  # noqa: E402
 
@@ -181,6 +181,44 @@ def test_starts_that_are_not_finite_are_refused():
 def test_a_shape_of_another_size_than_a_row_is_refused():
     with pytest.raises(ValueError, match=r"shape is \(3,\), of 3 numbers; a row has 6"):
         TorchProblem(FlatModule(nn.Linear(3, 3)), "softmax", X, y, shape=(3,))
+
+
+@pytest.mark.parametrize("kind", [torch.uint16, torch.uint64, torch.float16, torch.int8])
+def test_labels_of_any_real_type(kind):
+    problem, rows = (
+        problem_of(nn.Linear(6, 3)),
+        torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(y).to(kind)),
+    )
+    other = TorchProblem(problem.flat, "softmax", rows)
+    assert other.value(problem.start) == problem.value(problem.start)
+
+
+def test_tensors_that_numpy_has_not():
+    """Of half the precision, with a gradient, sparse: the same rows as dense ones."""
+    flat, values, classes = FlatModule(nn.Linear(6, 3)), torch.tensor(X).bfloat16(), torch.tensor(y)
+    plain = TorchProblem(flat, "softmax", values.double().numpy(), y)
+    for features in (values, values.double().requires_grad_(), values.double().to_sparse()):
+        assert TorchProblem(flat, "softmax", features, classes).value(flat.start) == plain.value(flat.start)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_labels_of_a_data_set_that_are_not_finite(value):
+    rows = torch.utils.data.TensorDataset(torch.tensor(X), torch.full((40,), value))
+    with pytest.raises(DataError, match="labels do not fit the loss squared: found (nan|inf); needed: finite numbers"):
+        TorchProblem(FlatModule(nn.Linear(6, 1)), "squared", rows)
+
+
+def test_what_is_no_real_number_is_refused():
+    flat = FlatModule(nn.Linear(6, 3))
+    with pytest.raises(ValueError, match="found complex128; needed: real numbers"):
+        TorchProblem(flat, "softmax", X * 1j, y)
+    with pytest.raises(ValueError, match="found <U1; needed: real numbers"):
+        TorchProblem(flat, "softmax", X, np.full(40, "a"))
+    with pytest.raises(ValueError, match="is torch.complex128, its label torch.int64; needed: real numbers"):
+        TorchProblem(flat, "softmax", torch.utils.data.TensorDataset(torch.tensor(X * 1j), torch.tensor(y)))
+    for weight in (np.nan, -1.0):
+        with pytest.raises(ValueError, match="row weights: needed are finite numbers >= 0"):
+            TorchProblem(flat, "softmax", X, y, row_weights=np.full(40, weight))
 
 
 OWN = """

@@ -19,7 +19,7 @@ from mpi_opt.problems.modelled import quiet
 from mpi_opt.problems.torch.calling import forward
 from mpi_opt.problems.torch.flat import Block, FlatModule
 from mpi_opt.problems.torch.losses import LOSSES
-from mpi_opt.problems.torch.rows import ArrayRows, Batch, DatasetRows, Rows
+from mpi_opt.problems.torch.rows import ArrayRows, Batch, DatasetRows, Rows, host_array
 from mpi_opt.types import Features, Indices, Vector
 
 _CHUNK = 256
@@ -82,9 +82,8 @@ class TorchProblem:
             self._rows = DatasetRows(features, classes=classes, dtype=flat.dtype, device=flat.device)
             shape = tuple(self._rows.take(slice(1)).inputs.shape[1:]) if self._rows.count else None
         else:
-            labels = np.asarray(labels)
-            if isinstance(features, torch.Tensor | list):
-                features = np.asarray(features)
+            labels, features = host_array(labels), host_array(features)
+            assert labels is not None
             shape = tuple(features.shape[1:]) if shape is None else tuple(shape)
             if labels.shape != features.shape[:1]:
                 raise ValueError(f"labels have shape {labels.shape}; ({features.shape[0]},) is needed, one a row")
@@ -102,6 +101,8 @@ class TorchProblem:
         if row_weights is not None:
             if row_weights.shape != (self._rows.count,):
                 raise ValueError(f"row weights have shape {row_weights.shape}; ({self._rows.count},) is needed")
+            if not (np.isfinite(row_weights) & (row_weights >= 0)).all():
+                raise ValueError("row weights: needed are finite numbers >= 0")
             self._weights = torch.from_numpy(np.array(row_weights)).to(flat.device, flat.dtype)
         self.columns = 1 if shape is None else outputs_of(flat, loss, shape)
         if isinstance(self._rows, DatasetRows):

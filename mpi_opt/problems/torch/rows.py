@@ -34,6 +34,23 @@ class Rows(Protocol):
         ...
 
 
+def host_array(values: Any) -> Any:
+    """Return a tensor or list as an array; a tensor's memory is shared where NumPy has its type.
+
+    Raises
+    ------
+    ValueError
+        They are complex or no numbers.
+    """
+    if isinstance(values, torch.Tensor):
+        values = values.detach().to_dense() if values.layout != torch.strided else values.detach()
+        values = values.float() if values.dtype == torch.bfloat16 else values
+    found = values if hasattr(values, "toarray") else np.asarray(values)
+    if found.dtype.kind not in "fiub":
+        raise ValueError(f"features and labels: found {found.dtype}; needed: real numbers")
+    return found
+
+
 class ArrayRows:
     """Rows of a feature matrix, dense or CSR, which is kept as it is: no copy of the shard in another type.
 
@@ -123,9 +140,20 @@ class DatasetRows:
         inputs, labels = pair
         if labels.shape != (len(numbers),):
             raise ValueError(f"labels of the data set have shape {tuple(labels.shape[1:])}; single numbers are needed")
-        if self._classes:
+        if inputs.is_complex() or labels.is_complex():
+            raise ValueError(
+                f"an item of the data set is {inputs.dtype}, its label {labels.dtype}; needed: real numbers"
+            )
+        values = labels.double()  # not every integer type compares
+        if not self._classes:
+            if not values.isfinite().all():
+                wrong = values[~values.isfinite()]
+                raise DataError(
+                    f"labels do not fit the loss squared: found {wrong[0].item():g}; needed: finite numbers"
+                )
+        else:
             most = math.inf if self.outputs is None else self.outputs
-            wrong = labels[(labels < 0) | (labels >= most) | (labels != labels.to(torch.int64))]
+            wrong = values[(values < 0) | (values >= most) | (values != values.trunc())]
             if wrong.numel():
                 allowed = "from 0" if self.outputs is None else f"0..{self.outputs - 1}"
                 raise DataError(
