@@ -5,7 +5,7 @@
 # make test-netlab MPI=wheel  tests on an emulated network (root)   make netlab MPI=wheel  its tables, a quarter of an hour
 # make bench    benchmarks, held against their targets make clean  removes what make made, never results in runs/
 # make compare-sparq  bytes of SPARQ-SGD and its rivals to a test error, 60 nodes (docs/compare-sparq.md); half an hour
-# make compare-torch  a convolutional network on 8 nodes, SPARQ-SGD and its rivals (docs/pytorch.md); an hour
+# make compare-torch  three networks on 8 nodes, SPARQ-SGD and its rivals (docs/pytorch.md); two hours
 # make compare-newton  LocalNewton against its rivals on five sets, into docs/compare-newton.md; a quarter of an hour
 # make rates    the papers' rates, slopes and gains from nodes, into docs/rates.md; ten minutes
 # make sims     the two synthetic sets that it needs, into data/raw
@@ -97,9 +97,14 @@ compare-sparq: venv-dev
 	  --out runs/compare-sparq --page docs/compare-sparq.md --claims docs/results.md --figures docs/figures
 
 # Trials that are done stay in runs/compare-torch, and are not repeated: remove them to begin anew.
+TORCH_METHODS := sparq choco dpsgd allreduce local
 compare-torch: venv-dev
-	$(BIN)/python -P -m mpi_opt.studies.nets $(patsubst %,jobs/mnist-cnn-%.toml,sparq choco dpsgd allreduce local) \
+	$(BIN)/python -P -m mpi_opt.studies.nets $(TORCH_METHODS:%=jobs/mnist-cnn-%.toml) \
 	  --set metrics.every=50 --out runs/compare-torch --page docs/pytorch.md --claims docs/results.md
+	$(BIN)/python -P -m mpi_opt.studies.nets $(TORCH_METHODS:%=jobs/mnist-mlp-%.toml) \
+	  --set metrics.every=50 --target 0.06 --out runs/compare-torch --page docs/pytorch.md --part "tables of the MLP"
+	$(BIN)/python -P -m mpi_opt.studies.nets $(TORCH_METHODS:%=jobs/cifar10-subset-resnet20-%.toml) \
+	  --seeds 1 --set metrics.every=100 --target 0.7 --out runs/compare-torch --page docs/pytorch.md --part "tables of ResNet-20"
 
 # What was found stays in runs/compare-newton, a folder a set, and is not computed again: remove it to begin anew.
 compare-newton: sims
