@@ -15,7 +15,7 @@ pytestmark = pytest.mark.data
 def accuracy(job, data, *words, monkeypatch, datasets, tmp_path, capsys):
     monkeypatch.setenv("MPI_OPT_DATASETS", str(datasets))
     monkeypatch.setattr("mpi_opt.commands.evaluate.quiet_pipes", lambda: None)
-    simulate(ROOT / "jobs" / job, 1, tmp_path / "run", *words, env=dict(os.environ))
+    simulate(ROOT / "jobs" / job, 1, tmp_path / "run", *words, timeout=280, env=dict(os.environ))
     model = str(tmp_path / "run" / "model.h5")
     assert cli.main(["evaluate", model, data, "--json", "--out", str(tmp_path / "labels")]) == 0
     return json.loads(capsys.readouterr().out), model
