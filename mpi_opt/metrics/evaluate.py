@@ -184,8 +184,8 @@ class Evaluator:
             if abs(objective - mean_value) > 1e-8 * max(abs(objective), 1.0):
                 raise ValueError(
                     f"evaluation needs problems of scale n / N: their values average to {mean_value!r}, "
-                    f"but the objective is {objective!r}; so it is too where a function has another value each time it is "
-                    "asked, as that of a module that remembers its calls"
+                    f"but the objective is {objective!r}; so it is too where a function has another value each "
+                    "time it is asked, as that of a module that remembers its calls"
                 )
             self._checked = True
 
