@@ -126,7 +126,7 @@ def _make(job: Job, loaded: Loaded) -> JobModule:
         seed=module_seed(job.seed),
     )
     from mpi_opt.problems.torch.flat import FlatModule
-    from mpi_opt.problems.torch.problem import outputs_of
+    from mpi_opt.problems.torch.outputs import outputs_of
     from mpi_opt.problems.torch.setting import steady
 
     steady()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 from mpi_opt.errors import DataError, JobError
 from mpi_opt.model import Model, load_model
 from mpi_opt.problems.torch.factory import BUILTIN, Place, call_factory, find_factory, module_seed, need_torch
-from mpi_opt.problems.torch.tensors import unshare
 
 if TYPE_CHECKING:
     import torch
@@ -46,6 +45,8 @@ def restore(model: Model, module: Maker = None, name: str = "the model") -> "tor
         raise DataError(f"{name}: is a linear model; a module is that of one trained with problem.module")
     need_torch(f"{name}: its module")
     import torch
+
+    from mpi_opt.problems.torch.taking import unshare
 
     made, word = model.module, model.module["name"]
     if module is None and word not in BUILTIN:

@@ -24,7 +24,10 @@ FACADES = (
     | {f"mpi_opt.estimators.{name}" for name in ("arguments", "keeping", "kinds", "linear")}
     | {
         f"mpi_opt.problems.torch.{name}"
-        for name in ("calling", "flat", "losses", "nets", "norms", "problem", "rows", "setting")
+        for name in (
+            *("activations", "buffers", "calling", "devices", "flat", "kept", "losses", "nets", "norms", "outputs"),
+            *("problem", "rows", "setting", "taking"),
+        )
     }
 )
 """Modules whose whole purpose is another library."""

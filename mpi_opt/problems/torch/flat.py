@@ -16,9 +16,11 @@ import torch
 from mpi_opt.errors import JobError
 from mpi_opt.problems.modelled import quiet
 from mpi_opt.problems.torch.buffers import Others
+from mpi_opt.problems.torch.devices import device_of, pinned
 from mpi_opt.problems.torch.kept import taken_away, unlike
 from mpi_opt.problems.torch.norms import Norms
-from mpi_opt.problems.torch.tensors import state_of, unshare
+from mpi_opt.problems.torch.taking import check_tensors, unshare
+from mpi_opt.problems.torch.tensors import state_of
 from mpi_opt.types import Vector
 
 DTYPES: Mapping[str, torch.dtype] = {"float32": torch.float32, "float64": torch.float64}
@@ -77,10 +79,10 @@ class FlatModule:
     ) -> None:
         if dtype not in DTYPES:
             raise JobError(f"problem.dtype = {dtype!r}: allowed: {', '.join(DTYPES)}")
-        self.dtype, self.device = DTYPES[dtype], _device(device)
+        self.dtype, self.device = DTYPES[dtype], device_of(device)
         if not isinstance(module, torch.nn.Module):
             raise JobError(f"problem.module: is of type {type(module).__name__}; allowed: a torch.nn.Module")
-        _check_tensors(module)
+        check_tensors(module)
         self.module = module.to(device=self.device, dtype=self.dtype)
         unshare(self.module)
         trained = [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
@@ -103,8 +105,8 @@ class FlatModule:
             self._views.append((parameter, view.data_ptr(), parameter.grad))
         # On the host these are the buffers themselves, seen by NumPy.
         there = self.device.type != "cpu"
-        self._staged = _pinned(self._values) if there else self._values
-        self._back = _pinned(self._slopes) if there else self._slopes
+        self._staged = pinned(self._values) if there else self._values
+        self._back = pinned(self._slopes) if there else self._slopes
         self._host: Any = self._staged.numpy()
         self._host_slopes: Any = self._back.numpy()
         if there:
@@ -280,41 +282,3 @@ class FlatModule:
         self.load(x)
         with self.evaluating():
             return state_of(self.module)
-
-
-def _check_tensors(module: torch.nn.Module) -> None:
-    """Check that all tensors have a shape, as those of lazy layers have not, and none is complex.
-
-    Complex ones would lose their imaginary part where the module is set to its compute type.
-    """
-    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-        if torch.nn.parameter.is_lazy(tensor):
-            raise JobError(
-                f"problem.module: {name} of {type(module).__name__} has no shape before the first batch; name its "
-                "sizes, which a factory is told as shape and outputs, or let the module see a row before"
-            )
-        if tensor.is_meta:
-            raise JobError(
-                f"problem.module: {name} of {type(module).__name__} is on the device meta, so has no values; "
-                "allowed: parameters and buffers that hold numbers"
-            )
-        if tensor.is_complex():
-            raise JobError(
-                f"problem.module: {name} of {type(module).__name__} is {tensor.dtype}; allowed: real numbers"
-            )
-
-
-def _device(word: str) -> torch.device:
-    try:
-        device = torch.device(word)
-    except RuntimeError:
-        raise JobError(f'problem.device = {word!r}: allowed: "cpu", "cuda", "cuda:NUMBER"') from None
-    if device.type not in ("cpu", "cuda"):
-        raise JobError(f'problem.device = {word!r}: allowed: "cpu", "cuda", "cuda:NUMBER"')
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise JobError(f"problem.device = {word!r}: there are {torch.cuda.device_count()} CUDA devices here")
-    return device
-
-
-def _pinned(like: torch.Tensor) -> torch.Tensor:
-    return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)

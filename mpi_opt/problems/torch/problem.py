@@ -16,9 +16,9 @@ from mpi_opt.errors import JobError
 from mpi_opt.problems.base import Figures
 from mpi_opt.problems.labels import check_mapped_labels
 from mpi_opt.problems.modelled import quiet
-from mpi_opt.problems.torch.calling import forward
 from mpi_opt.problems.torch.flat import Block, FlatModule
 from mpi_opt.problems.torch.losses import LOSSES
+from mpi_opt.problems.torch.outputs import output_of, outputs_of
 from mpi_opt.problems.torch.rows import ArrayRows, Batch, DatasetRows, Rows, host_array
 from mpi_opt.types import Features, Indices, Vector
 
@@ -222,24 +222,7 @@ class TorchProblem:
             ) from error
 
     def _output(self, batch: Batch) -> torch.Tensor:
-        """Return the module's output for a batch, whose shape may hang on the rows, and on whether it trains."""
-        module = self.flat.module
-        output = forward(module, batch.inputs)
-        rows = batch.labels.numel()
-        allowed = ((rows, self.columns),) if self._loss.kind == "classes" else ((rows,), (rows, 1))
-        tensor = isinstance(output, torch.Tensor) and output.is_floating_point()
-        if not tensor or tuple(output.shape) not in allowed:
-            what = (
-                f"{output.dtype} of shape {tuple(output.shape)}" if hasattr(output, "dtype") else type(output).__name__
-            )
-            mode = "training" if module.training else "evaluating"
-            raise JobError(
-                f"problem.module: the output of {type(module).__name__}, {mode}, on inputs of shape "
-                f"{tuple(batch.inputs.shape)} is {what}; allowed: a tensor of real floating-point numbers of shape "
-                f"{' or '.join(map(str, allowed))}"
-            )
-        found: torch.Tensor = output
-        return found
+        return output_of(self.flat.module, batch.inputs, batch.labels.numel(), self._loss.kind, self.columns)
 
     @torch.no_grad()
     def _sums(self, x: Vector) -> Figures:
@@ -254,40 +237,6 @@ class TorchProblem:
                 loss += float(losses.sum(dtype=torch.float64))
                 wrong += self._loss.wrong(output, batch.labels)
         return Figures(loss, wrong, self.rows)
-
-
-@torch.no_grad()
-def outputs_of(flat: FlatModule, loss: str, shape: tuple[int, ...]) -> int:
-    """Return the columns of a module's output, seen with one row of zeros.
-
-    Raises
-    ------
-    JobError
-        The module does not take a row of this shape, or its output does not fit the loss, one of `LOSSES`.
-    """
-    flat.module.eval()
-    with flat.unchanged():
-        output = forward(flat.module, torch.zeros((1, *shape), dtype=flat.dtype, device=flat.device))
-    if not (isinstance(output, torch.Tensor) and output.is_floating_point()):
-        what = output.dtype if isinstance(output, torch.Tensor) else type(output).__name__
-        raise JobError(
-            f"problem.module: the output of {type(flat.module).__name__} is {what}; allowed: a tensor of real "
-            "floating-point numbers"
-        )
-    found = tuple(output.shape)
-    if LOSSES[loss].kind == "classes":
-        if len(found) != 2 or found[0] != 1 or found[1] < 2:
-            raise JobError(
-                f"problem.module: the output for one row of shape {shape} has shape {found}; "
-                'loss = "softmax" needs (1, classes), two classes or more'
-            )
-        return found[1]
-    if found not in ((1,), (1, 1)):
-        raise JobError(
-            f"problem.module: the output for one row of shape {shape} has shape {found}; "
-            'loss = "squared" needs (1,) or (1, 1)'
-        )
-    return 1
 
 
 def largest_piece(rows: int) -> int:

@@ -90,16 +90,5 @@ def state_of(module: "nn.Module") -> dict[str, Any]:
     return arrays
 
 
-def unshare(module: "nn.Module") -> None:
-    """Give tensors of which several entries are one place in memory, as ``expand`` makes them, places of their own."""
-    import torch
-
-    for tensor in (*module.parameters(), *module.buffers()):
-        if torch.nn.parameter.is_lazy(tensor) or tensor.layout != torch.strided:
-            continue
-        if any(step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.shape, strict=True)):
-            tensor.data = tensor.detach().clone()
-
-
 def _what(tensor: Mapping[str, Any]) -> str:
     return f"{tensor['name']} {tuple(tensor['shape'])}"
