@@ -76,7 +76,7 @@ def lines(outcome: Outcome, all_nodes: Totals, nodes: int, *, sampled: int | Non
         text.append(f"  fired        {all_nodes.fired} of {all_nodes.syncs} node-syncs ({share:.1%}){told}")
     closing = "" if outcome.average is None else ", the closing average's among them"
     text.append(
-        f"  sent         {size(sent)} by all {nodes} nodes, {size(sent / nodes)} each, "
+        f"  sent         {size(sent)} by all {nodes} nodes, {size(sent / nodes)} a node in the mean, "
         f"in {traffic.messages} messages{closing}"
     )
     text.append(

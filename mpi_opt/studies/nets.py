@@ -171,7 +171,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--target", type=float, default=0.03, metavar="E", help="test error (default: 0.03)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a key of every job")
-    parser.add_argument("--out", type=Path, default=Path("runs/compare-torch"), metavar="DIR", help="folder of trials")
+    places = "folder of trials; one of the same name and seed, but other settings, is replaced"
+    parser.add_argument("--out", type=Path, default=Path("runs/compare-torch"), metavar="DIR", help=places)
     parser.add_argument("--read-only", action="store_true", help="run nothing: the tables of what is there")
     parser.add_argument("--page", type=Path, metavar="FILE", help="put the tables into this page instead of printing")
     parser.add_argument("--part", default="tables", metavar="NAME", help="the part of that page (default: tables)")
@@ -188,7 +189,7 @@ def main(arguments: Sequence[str]) -> int:
             say=lambda line: print(line, file=sys.stderr, flush=True),  # noqa: T201
         )
         if not found:
-            raise JobError(f"{options.out}: no trial of these jobs is there")
+            raise JobError(f"{options.out}: no trial of these jobs with these settings is there")
         tables = page(found, options.target)
         show(tables, options.page, options.part)
         if options.claims is not None:

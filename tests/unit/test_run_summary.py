@@ -44,7 +44,7 @@ def test_lines():
         "  test error   averaged model 12.50%, nodes' own: mean 13.00%, worst 50.00%",
         "  consensus    mean |x_i - average|^2 = 0.00123, |gradient| at the average = 0.02",
         "  fired        120 of 160 node-syncs (75.0%)",
-        "  sent         4.5 kB by all 4 nodes, 1.12 kB each, in 96 messages",
+        "  sent         4.5 kB by all 4 nodes, 1.12 kB a node in the mean, in 96 messages",
         "               payload 4000 B, headers 500 B, floor for random supports 3000 B; "
         "apart: evaluation 2 MB, control 1.5 kB",
     ]
@@ -86,7 +86,7 @@ def test_divergence():
 
 def test_one_node_sends_nothing():
     text = lines(outcome(rows=[]), Totals(Traffic(rounds=20), 20, 0), 1)
-    assert text[1] == "  sent         0 B by all 1 nodes, 0 B each, in 0 messages"
+    assert text[1] == "  sent         0 B by all 1 nodes, 0 B a node in the mean, in 0 messages"
 
 
 @pytest.mark.parametrize("name", ["base", "local"])

@@ -117,7 +117,7 @@ def test_a_trial_is_the_run_that_simulate_makes(files, tmp_path):
 def test_trials_are_kept_and_not_repeated(files, tmp_path, capsys):
     asked = [*map(str, files), "--nodes", str(NODES), "--seeds", "2", "--target", "0.3", "--out", str(tmp_path)]
     assert main([*asked, "--read-only"]) == 2
-    assert "no trial of these jobs is there" in capsys.readouterr().err
+    assert "no trial of these jobs with these settings is there" in capsys.readouterr().err
     assert main(asked) == EXIT_DONE
     first = capsys.readouterr()
     assert "tiny-d-psgd, seed 1: step 40" in first.err
