@@ -139,16 +139,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("mpi")
 
 
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Remember which skips CI must not accept; where tests run in several processes, in the one that counts."""
-    if not report.skipped or not _IN_CI or hasattr(report, "wasxfail") or _BENCHMARK in _reason(report):
-        return
-    marked = any(name in report.keywords for name in _NEVER_SKIPPED_IN_CI)
-    if _NETLAB and "netlab" in report.keywords:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item):
+    """Note on skips whether CI may accept them; reports go from process to process, with what is noted."""
+    report = yield
+    marked = any(item.get_closest_marker(name) for name in _NEVER_SKIPPED_IN_CI)
+    if report.skipped and _NETLAB and item.get_closest_marker("netlab"):
         from support import netlab
 
         marked = netlab.obstacle() is None
-    if marked:
+    report.forbidden = (
+        _IN_CI and marked and report.skipped and not hasattr(report, "wasxfail") and _BENCHMARK not in _reason(report)
+    )
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Remember skips that CI must not accept; where tests run in several processes, in the one that counts."""
+    if getattr(report, "forbidden", False):  # a crashed process has its report made for it
         _forbidden.append(report.nodeid)
 
 

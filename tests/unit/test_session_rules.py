@@ -23,6 +23,14 @@ def test_plain():
     pass
 """
 
+OTHERS = """
+import pytest
+
+@pytest.mark.skip(reason="out of order")
+def test_of_a_folder():
+    pass
+"""
+
 
 @pytest.fixture
 def session(tmp_path):
@@ -30,6 +38,8 @@ def session(tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "conftest.py").write_text((TESTS / "conftest.py").read_text())
     (tmp_path / "tests" / "test_small.py").write_text(SESSION)
+    (tmp_path / "tests" / "data").mkdir()  # a folder's name is no mark
+    (tmp_path / "tests" / "data" / "test_others.py").write_text(OTHERS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    data: x\n    mpi: x\n    slurm: x\n")
 
     def run(folder, *options, ci):
@@ -54,7 +64,7 @@ def test_missing_data_skips_and_is_listed(session, tmp_path):
     assert code == 0, printed
     assert "test_needs_data: no data sets: set MPI_OPT_DATASETS" in printed
     assert "test_other: out of season" in printed
-    assert "1 passed, 2 skipped" in printed
+    assert "1 passed, 3 skipped" in printed
 
 
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "two processes"])
@@ -62,7 +72,10 @@ def test_missing_data_fails_in_ci(session, tmp_path, options):
     code, printed = session(tmp_path / "nowhere", *options, ci=True)
     assert code == 1, printed
     assert "skipped, but CI must run them" in printed
-    assert "1 passed, 2 skipped" in printed
+    forbidden = printed.partition("skipped, but CI must run them")[2]
+    assert "test_needs_data" in forbidden
+    assert "test_of_a_folder" not in forbidden
+    assert "1 passed, 3 skipped" in printed
 
 
 def test_present_data_are_handed_over(session):
