@@ -17,6 +17,8 @@ from mpi_opt.types import Bytes
 PIXELS = 3 * 32 * 32
 _RECORD = 1 + PIXELS
 _CLASSES = 10
+_TEXT = frozenset(b"\n\r") | frozenset(range(32, 127))
+"""What text begins with: printable characters and ends of lines; no label of a record is one."""
 _NAMED = re.compile(r".+\.bin(\.gz|\.bz2|\.xz)?", re.IGNORECASE)
 
 
@@ -29,12 +31,15 @@ class RecordFiles:
 
 
 def is_records(path: Path) -> bool:
-    """Return whether a file is called like records and begins like one; text begins with a printable character."""
+    """Return whether a file is called like records and begins like one, perhaps with a label that is none.
+
+    Text begins with a printable character or the end of a line.
+    """
     if _NAMED.fullmatch(path.name) is None:
         return False
     with open_stream(path) as stream:
         head = stream.read(1)
-    return len(head) == 1 and head[0] < _CLASSES
+    return len(head) == 1 and head[0] not in _TEXT
 
 
 def read_records(paths: Sequence[Path]) -> tuple[Bytes, Bytes]:

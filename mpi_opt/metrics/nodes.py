@@ -29,9 +29,11 @@ def rank_paths(folder: Path) -> list[Path]:
     Raises
     ------
     DataError
-        There is none.
+        There is none, or the folder is a file.
     """
     paths = sorted((folder / "metrics").glob("rank_*.h5"))
+    if folder.is_file():
+        raise DataError(f"{folder}: is a file; allowed: the folder of a run")
     if not paths:
         raise DataError(f"{folder / 'metrics'}: no rank_*.h5 here")
     return paths

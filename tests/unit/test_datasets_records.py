@@ -39,6 +39,14 @@ def test_text_that_is_called_so_stays_text(tmp_path):
     assert isinstance(resolve("text.bin", [tmp_path]), TextFiles)
 
 
+@pytest.mark.parametrize("label", [11, 31, 127, 200])
+def test_a_first_label_that_is_none_is_named_as_such(tmp_path, label):
+    (tmp_path / "odd.bin").write_bytes(bytes([label]) + bytes(3072))
+    assert is_records(tmp_path / "odd.bin")
+    with pytest.raises(DataError, match=f"odd.bin: record 1: label {label}; allowed are 0 to 9"):
+        read_records([tmp_path / "odd.bin"])
+
+
 def test_damage_is_named(files):
     (files / "short.bin").write_bytes(records(2).tobytes()[:-1])
     with pytest.raises(DataError, match=r"short.bin: holds 6145 bytes; allowed are whole records of 3073"):

@@ -171,6 +171,12 @@ def test_the_command_writes_by_the_ending_or_to_standard_output(run, tmp_path, c
 # --- one file ---------------------------------------------------------------------------------------------------------
 
 
+def test_a_file_in_place_of_a_folder_is_named_as_such(run, capsys):
+    file = run / "metrics" / "rank_00000.h5"
+    assert cli.main(["metrics", "export", str(file)]) == 3
+    assert f"{file}: is a file; allowed: the folder of a run" in capsys.readouterr().err
+
+
 def test_merged_is_joined_and_needs_no_other_file(tmp_path):
     for node in range(3):
         write_rank(tmp_path / "run", node, 3, 300, syncs=700)
