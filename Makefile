@@ -98,6 +98,7 @@ compare-sparq: venv-dev
 
 # Trials that are done stay in runs/compare-torch, and are not repeated: remove them to begin anew.
 TORCH_METHODS := sparq choco dpsgd allreduce local
+compare-torch: export MPI_OPT_TORCH := required
 compare-torch: venv-dev
 	$(BIN)/python -P -m mpi_opt.studies.nets $(TORCH_METHODS:%=jobs/mnist-cnn-%.toml) \
 	  --set metrics.every=50 --out runs/compare-torch --page docs/pytorch.md --claims docs/results.md
