@@ -122,7 +122,7 @@ def trials(
     Raises
     ------
     JobError, DataError
-        A job does not fit, or the folder cannot be written.
+        A job does not fit, the folder cannot be written, or it has a trial of the same name, but other settings.
     """
     found = []
     for seed in range(seeds):
@@ -131,6 +131,8 @@ def trials(
             place = folder / f"{job.name}-seed{seed}.json"
             trial = _stored(place, job, nodes)
             if trial is None and compute:
+                if _is_trial(place):
+                    raise JobError(f"{place}: a trial of other settings; allowed: another --out, or to remove it")
                 trial = train(job, nodes, say)
                 _store(place, job, nodes, trial)
             if trial is not None:
@@ -152,6 +154,13 @@ def _store(place: Path, job: Job, nodes: int, trial: Trial) -> None:
         raise JobError(f"{place}: {error.strerror}; give another --out") from None
 
 
+def _is_trial(place: Path) -> bool:
+    try:
+        return "trial" in json.loads(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
+
+
 def _stored(place: Path, job: Job, nodes: int) -> Trial | None:
     try:
         kept = json.loads(place.read_text(encoding="utf-8"))
@@ -171,7 +180,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--target", type=float, default=0.03, metavar="E", help="test error (default: 0.03)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a key of every job")
-    places = "folder of trials; one of the same name and seed, but other settings, is replaced"
+    places = "folder of trials; refused where one of the same name and seed has other settings"
     parser.add_argument("--out", type=Path, default=Path("runs/compare-torch"), metavar="DIR", help=places)
     parser.add_argument("--read-only", action="store_true", help="run nothing: the tables of what is there")
     parser.add_argument("--page", type=Path, metavar="FILE", help="put the tables into this page instead of printing")

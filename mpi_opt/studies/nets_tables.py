@@ -184,6 +184,8 @@ def _to(group: Sequence[Trial], ours: Sequence[Trial], target: float, place: str
 
 
 def _factor(value: float) -> str:
+    if not value:
+        return "–"
     return f"{value:.2g}" if value < 10 else f"{value:.0f}"
 
 

@@ -127,6 +127,8 @@ def test_trials_are_kept_and_not_repeated(files, tmp_path, capsys):
     assert (again.out, again.err) == (first.out, "")
     changed = trials(files, ["stop.steps=20"], seeds=2, nodes=NODES, folder=tmp_path, compute=False, say=quiet)
     assert not changed
+    with pytest.raises(JobError, match=r"tiny-sparq-sgd-seed0.json: a trial of other settings; allowed: another --out"):
+        trials(files, ["stop.steps=20"], seeds=1, nodes=NODES, folder=tmp_path, compute=True, say=quiet)
     kept = json.loads((tmp_path / "tiny-d-psgd-seed0.json").read_text())
     assert "folder" not in kept["job"]
 
