@@ -206,6 +206,11 @@ def test_neighbours_know_where_all_start(torch, job, tmp_path):
         (["problem.module=own.py:net"], JobError, "own.py:net takes width, flat: missing a required argument: 'width'"),
         (["problem.module_options={ hiden = [3] }"], JobError, "mlp takes hidden, activation, dropout: got an unexp"),
         (
+            ["problem.module=cnn", 'problem.module_options={ norm = "no" }'],
+            JobError,
+            "norm = 'no': allowed: true, false",
+        ),
+        (
             ["problem.module_options={ hidden = [0] }"],
             JobError,
             "options.hidden: allowed: integers of at least 1",

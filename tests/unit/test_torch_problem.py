@@ -351,7 +351,7 @@ class Items(Dataset):
         (Items(torch.zeros(6)), ValueError, "no pair of an input and a label"),
         (Items({"row": torch.zeros(6), "label": 1}), ValueError, "no pair of an input and a label"),
         (Items((torch.zeros(6), torch.ones(1))), ValueError, r"shape \(1,\); single numbers are needed"),
-        (Items((torch.zeros(6), 4)), DataError, r"found 4; needed: whole numbers 0\.\.3"),
+        (Items((torch.zeros(6), 4)), DataError, r"found 4 in row 0; needed: whole numbers 0\.\.3"),
         (Items((torch.zeros(6), -100)), DataError, "found -100"),  # what PyTorch's own loss would leave out
         (Items((torch.zeros(6), 1.5)), DataError, "found 1.5"),
     ],

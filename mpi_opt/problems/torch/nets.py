@@ -71,6 +71,8 @@ def cnn(
         The shape is no image's, or an option is not allowed.
     """
     depth, height, width = _image("cnn", shape)
+    if not isinstance(norm, bool):  # a word such as "no" would count as true
+        raise JobError(f"problem.module_options.norm = {norm!r}: allowed: true, false")
     _check_dropout(dropout)
     layers: list[nn.Module] = []
     for number in _counts("channels", channels):

@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from mpi_opt.errors import DataError
 from mpi_opt.problems.modelled import quiet
+from mpi_opt.problems.torch.items import item_of, kind_of, unlike
 from mpi_opt.types import Features, Indices, Vector
 
 
@@ -111,6 +112,8 @@ class DatasetRows:
     ------
     ValueError
         It has no length, or cannot be asked for an item; from `take`: items are no pairs of numbers.
+    DataError
+        From `take`, naming the row: it cannot be fetched, or is of another shape than others.
     """
 
     def __init__(self, dataset: Any, *, classes: bool, dtype: torch.dtype, device: torch.device) -> None:
@@ -123,6 +126,7 @@ class DatasetRows:
         self._count = len(dataset)
         self._dtype, self._device = dtype, device
         self._classes = classes
+        self._kind, self._first = "", 0
         self.outputs: int | None = None
         """Columns of the module's output, once they are known: labels are below."""
 
@@ -133,10 +137,21 @@ class DatasetRows:
 
     def take(self, rows: Indices | slice) -> Batch:
         """See `Rows`; raises ``DataError`` where a label is none of the module's."""
-        numbers = range(*rows.indices(self._count)) if isinstance(rows, slice) else rows.tolist()
-        pair = default_collate([self._dataset[number] for number in numbers])
+        numbers = list(range(*rows.indices(self._count))) if isinstance(rows, slice) else rows.tolist()
+        items = [item_of(self._dataset, number) for number in numbers]
+        if not self._kind:
+            self._kind, self._first = kind_of(items[0]), numbers[0]
+        try:
+            pair = default_collate(items)
+        except Exception as error:
+            raise DataError(
+                f"{unlike(items, numbers, self._kind)}; needed are pairs of an input and a label, numbers or tensors, "
+                f"alike in all rows of the data set (row {self._first}: {self._kind}): {error}"
+            ) from error
         if not (isinstance(pair, list | tuple) and len(pair) == 2 and all(isinstance(p, torch.Tensor) for p in pair)):
-            raise ValueError("an item of the data set is no pair of an input and a label, both numbers or tensors")
+            raise ValueError(
+                f"{unlike(items, numbers, self._kind)}: no pair of an input and a label, both numbers or tensors"
+            )
         inputs, labels = pair
         if labels.shape != (len(numbers),):
             raise ValueError(f"labels of the data set have shape {tuple(labels.shape[1:])}; single numbers are needed")
@@ -147,17 +162,20 @@ class DatasetRows:
         values = labels.double()  # not every integer type compares
         if not self._classes:
             if not values.isfinite().all():
-                wrong = values[~values.isfinite()]
+                place = int((~values.isfinite()).nonzero()[0])
                 raise DataError(
-                    f"labels do not fit the loss squared: found {wrong[0].item():g}; needed: finite numbers"
+                    f"labels do not fit the loss squared: found {values[place].item():g} in row {numbers[place]}; "
+                    "needed: finite numbers"
                 )
         else:
             most = math.inf if self.outputs is None else self.outputs
-            wrong = values[(values < 0) | (values >= most) | (values != values.trunc())]
-            if wrong.numel():
+            wrong = (values < 0) | (values >= most) | (values != values.trunc())
+            if wrong.any():
+                place = int(wrong.nonzero()[0])
                 allowed = "from 0" if self.outputs is None else f"0..{self.outputs - 1}"
                 raise DataError(
-                    f"labels do not fit the loss softmax: found {wrong[0].item():g}; needed: whole numbers {allowed}"
+                    f"labels do not fit the loss softmax: found {values[place].item():g} in row {numbers[place]}; "
+                    f"needed: whole numbers {allowed}"
                 )
         return Batch(
             inputs.to(self._device, self._dtype),
