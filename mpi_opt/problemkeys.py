@@ -28,7 +28,7 @@ class Problem(Table, frozen=True, kw_only=True):
     module_options: Annotated[dict[str, Any], says("a table of the factory's keywords")] | None = None
     shape: Annotated[list[Count], says("a list of integers >= 1, such as [1, 28, 28]", min_length=1)] | None = None
     dtype: Annotated[Literal["float32", "float64"], says("float32, float64")] | None = None
-    device: Annotated[str, says('"cpu", "cuda" or "cuda:NUMBER"')] | None = None
+    device: Annotated[str, says('"cpu", "cuda" or "cuda:NUMBER"', pattern=r"^(cpu|cuda(:[0-9]+)?)\Z")] | None = None
 
     def __post_init__(self) -> None:
         self._check_module()

@@ -221,6 +221,8 @@ def test_neighbours_know_where_all_start(torch, job, tmp_path):
         (["problem.loss=logistic"], JobError, 'problem.loss = "logistic": a module takes softmax, squared'),
         (["problem.l2=1/N"], JobError, 'l2 = "1/N": a module takes a number'),
         (["problem.device=cuda:77"], JobError, "problem.device = 'cuda:77': there are 0 CUDA devices"),
+        (["problem.device=gpu"], JobError, 'problem.device = "gpu": allowed: "cpu", "cuda" or "cuda:NUMBER"'),
+        (["problem.device=cpu:7"], JobError, 'problem.device = "cpu:7": allowed'),
         (["data.intercept=true"], JobError, "data.intercept: has no meaning beside problem.module"),
         (["validation.l2=[0.1, 1.0]"], JobError, "chooses l2 of linear models"),
         (['clock.network="10gbe"'], JobError, 'clock.compute = "counted": operations of a module are not known'),
