@@ -52,6 +52,10 @@ class RankFailedError(MpiOptError):
     exit_code = 6
 
 
+class GarbledError(RankFailedError):
+    """What came from other ranks is no object: one of them died as it sent, and MPI did not say so."""
+
+
 class PausedError(MpiOptError):
     """The run was asked to stop before it had a state to keep; what was done so far is kept elsewhere."""
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mpi_opt.errors import GarbledError
 from mpi_opt.types import Bytes
 
 _TAG = 1
@@ -164,7 +165,8 @@ class Crew:
     ----------
     faults : tuple of exception classes
         What a call raises in which a death is noticed. Which error it is says little: after a death, others than the
-        one of a failed process come up too. So every MPI error leads to a `cut`, which tells whether anybody died.
+        one of a failed process come up too, and a collective may end without one, and without its data. So every MPI
+        error, and objects that cannot be read, lead to a `cut`, which tells whether anybody died.
     members : tuple of int
         Numbers that the ranks of ``comm`` had at the start.
     cuts : int
@@ -174,7 +176,7 @@ class Crew:
     def __init__(self, comm: Any, mpi: Any) -> None:
         self._mpi = mpi
         self.comm = comm.Dup()
-        self.faults: tuple[type[Exception], ...] = (mpi.Exception,)
+        self.faults: tuple[type[Exception], ...] = (mpi.Exception, GarbledError)
         self.members = tuple(range(self.comm.size))
         self.cuts = 0
         self._abandon: Callable[[], None] | None = None
@@ -209,12 +211,12 @@ class Crew:
         if not self._agreed:
             self.agree(False)
         self._kept.append(old)
-        fresh = old.Shrink()
+        fresh, packed = old.Shrink(), mpi.pickle.dumps((old.rank, item))
         while True:
             fine, came = 1, []
             try:
-                came = fresh.allgather((old.rank, item))
-            except mpi.Exception:
+                came = [mpi.pickle.loads(each) for each in fresh.allgather(packed)]
+            except Exception:  # of MPI, or of what it left unfilled; what is packed is whole
                 fine = 0
                 fresh.Revoke()
             try:

@@ -51,13 +51,19 @@ class Processes:
         return total
 
     def gather(self, item: Any) -> list[Any]:
-        """Return every rank's item, in rank order."""
-        with self._waiting():
+        """Return every rank's item, in rank order.
+
+        Raises
+        ------
+        GarbledError
+            What came is no pickled object.
+        """
+        with self._waiting(), self._whole():
             return list(self._comm.allgather(item))
 
     def broadcast(self, item: Any, root: int = 0) -> Any:
-        """Return the root's item."""
-        with self._waiting():
+        """Return the root's item; raises as `gather` does."""
+        with self._waiting(), self._whole():
             return self._comm.bcast(item, root=root)
 
     def all_to_all(self, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
@@ -86,6 +92,18 @@ class Processes:
             yield
         finally:
             self.where.wait("")
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Tell unreadable objects from errors of MPI: under ULFM a collective may end well, but without data."""
+        try:
+            yield
+        except self._mpi.Exception:
+            raise
+        except Exception as error:
+            raise errors.GarbledError(
+                f"what came from other ranks cannot be read ({type(error).__name__}: {error}); one may have died"
+            ) from error
 
     def check(self, error: Exception | None) -> None:
         """Raise on every rank if any has an error; the first rank's message is the one shown.

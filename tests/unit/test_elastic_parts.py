@@ -1,5 +1,6 @@
 """What elastic runs are made of, without MPI: the key, why it is off, the graph that is left, the records."""
 
+import pickle
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,13 +10,14 @@ from support.jobs import JOB, write_job
 
 from mpi_opt.build import build
 from mpi_opt.elasticity import rebuild
-from mpi_opt.errors import DataError, JobError, RankFailedError
+from mpi_opt.errors import DataError, GarbledError, JobError, RankFailedError
 from mpi_opt.job import load_job, to_toml
 from mpi_opt.launch import without_ulfm
 from mpi_opt.metrics.joined import join, read_joined
 from mpi_opt.metrics.lost import Lost, read_lost, told, write_lost
 from mpi_opt.network.collectives import Solo
 from mpi_opt.network.elastic import wait_each
+from mpi_opt.network.processes import Processes
 from mpi_opt.run.loop import Run
 from mpi_opt.run.plan import Plan
 from mpi_opt.run.regroup import Position, position, regroup
@@ -256,3 +258,28 @@ def test_joined_metrics_of_a_run_that_lost_a_node(tmp_path):
     assert joined.syncs["payload_bytes"][1].tolist() == [100, 100, 0, 0]
     write_lost(tmp_path, ())
     assert "series cut to 2" in read_joined(join(tmp_path)).attributes["cut"]
+
+
+class Torn:
+    """A communicator whose collectives end well, but leave nonsense: a rank died in them."""
+
+    rank, size = 0, 2
+
+    def allgather(self, item):
+        return pickle.loads(b"\xc0" + pickle.dumps(item)[1:])
+
+    def bcast(self, item, root):
+        raise EOFError("Ran out of input")
+
+
+@pytest.mark.parametrize("call", ["gather", "broadcast"])
+def test_objects_that_a_death_left_unfilled_are_told_apart(call):
+    everyone = Processes(Torn(), SimpleNamespace(Exception=OSError))
+    with pytest.raises(GarbledError, match="cannot be read .* one may have died"):
+        getattr(everyone, call)(("some", "thing"))
+
+
+def test_errors_of_mpi_stay_what_they_are():
+    everyone = Processes(Torn(), SimpleNamespace(Exception=EOFError))
+    with pytest.raises(EOFError):
+        everyone.broadcast(1)
