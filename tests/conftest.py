@@ -70,6 +70,12 @@ def mpirun():
     return run_ranks
 
 
+@pytest.fixture(scope="session")
+def torch():
+    """PyTorch; the test is skipped where it is not installed."""
+    return pytest.importorskip("torch")
+
+
 @pytest.fixture
 def browser(tmp_path):
     """``support.browser.Browser``; the test is skipped where there is none."""

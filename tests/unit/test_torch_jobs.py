@@ -76,11 +76,6 @@ def random(outputs):
 """
 
 
-@pytest.fixture(scope="module")
-def torch():
-    return pytest.importorskip("torch")
-
-
 @pytest.fixture
 def job(tmp_path):
     (tmp_path / "job.toml").write_text(JOB)

@@ -51,11 +51,6 @@ print(resident("VmHWM") - before)
 """
 
 
-@pytest.fixture(scope="module")
-def torch():
-    return pytest.importorskip("torch")
-
-
 def written(folder, module, features, rows, options=""):
     rng = np.random.default_rng(0)
     np.save(folder / "images.npy", rng.random((rows, features)))

@@ -82,11 +82,6 @@ def none(width):
 
 
 @pytest.fixture(scope="module")
-def torch():
-    return pytest.importorskip("torch")
-
-
-@pytest.fixture(scope="module")
 def trained(torch, tmp_path_factory):
     """Return a folder with a module's model file, a linear model's, and the factories."""
     place = tmp_path_factory.mktemp("models")

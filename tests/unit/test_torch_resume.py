@@ -54,11 +54,6 @@ def net():
 
 
 @pytest.fixture(scope="module")
-def torch():
-    return pytest.importorskip("torch")
-
-
-@pytest.fixture(scope="module")
 def run(torch, tmp_path_factory):
     """Return the folder of a job and its run, as if killed before the last step."""
     place = tmp_path_factory.mktemp("run")
