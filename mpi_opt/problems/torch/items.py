@@ -30,7 +30,7 @@ def kind_of(item: Any) -> str:
     return type(item).__name__ if shape is None else f"{type(item).__name__} of shape {tuple(shape)}"
 
 
-def unlike(items: Sequence[Any], numbers: Sequence[int], usual: str) -> str:
+def first_odd(items: Sequence[Any], numbers: Sequence[int], usual: str) -> str:
     """Return in words the first of these rows that is not as usual, else the first of all."""
     odd = next((place for place, item in enumerate(items) if kind_of(item) != usual), 0)
     return f"row {numbers[odd]}: {kind_of(items[odd])}"

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from mpi_opt.errors import DataError
 from mpi_opt.problems.modelled import quiet
-from mpi_opt.problems.torch.items import item_of, kind_of, unlike
+from mpi_opt.problems.torch.items import first_odd, item_of, kind_of
 from mpi_opt.types import Features, Indices, Vector
 
 
@@ -145,12 +145,12 @@ class DatasetRows:
             pair = default_collate(items)
         except Exception as error:
             raise DataError(
-                f"{unlike(items, numbers, self._kind)}; needed are pairs of an input and a label, numbers or tensors, "
-                f"alike in all rows of the data set (row {self._first}: {self._kind}): {error}"
+                f"{first_odd(items, numbers, self._kind)}; needed are pairs of an input and a label, numbers or "
+                f"tensors, alike in all rows of the data set (row {self._first}: {self._kind}): {error}"
             ) from error
         if not (isinstance(pair, list | tuple) and len(pair) == 2 and all(isinstance(p, torch.Tensor) for p in pair)):
             raise ValueError(
-                f"{unlike(items, numbers, self._kind)}: no pair of an input and a label, both numbers or tensors"
+                f"{first_odd(items, numbers, self._kind)}: no pair of an input and a label, both numbers or tensors"
             )
         inputs, labels = pair
         if labels.shape != (len(numbers),):
